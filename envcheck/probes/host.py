@@ -1,0 +1,66 @@
+"""Where probes look: a root directory, an environment and a way to run programs, all replaceable by a test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envcheck.process import Run, run
+
+READ_LIMIT = 4 * 1024 * 1024
+
+
+def _root() -> Path:
+    # ENVCHECK_ROOT: a directory that stands for "/", e.g. the host's root mounted into a container, or a recorded tree.
+    return Path(os.environ.get("ENVCHECK_ROOT", "/"))
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine as probes see it. `root` stands for "/" and lets a recorded tree take the machine's place."""
+
+    root: Path = field(default_factory=_root)
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    run: Run = run
+    platform: str = sys.platform
+    timeout: float = 5.0
+    """Seconds that one program may take."""
+
+    @property
+    def real(self) -> bool:
+        """False when a recorded tree stands for the machine: then only the tree and `env` may be believed."""
+        return self.root == Path("/")
+
+    def path(self, name: str) -> Path:
+        """The place of an absolute path of the machine."""
+        return self.root / name.lstrip("/")
+
+    def text(self, name: str) -> str | None:
+        """Contents of a small file, None when it is absent or unreadable."""
+        try:
+            with self.path(name).open("rb") as file:
+                return file.read(READ_LIMIT).decode("utf-8", "backslashreplace")
+        except OSError:
+            return None
+
+    def exists(self, name: str) -> bool | None:
+        """True, False, or None where the directory may not be looked into."""
+        try:
+            self.path(name).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return None
+        return True
+
+    def glob(self, pattern: str) -> list[str]:
+        """Absolute names (of the machine, without `root`) that match a pattern, sorted."""
+        relative = pattern.lstrip("/")
+        try:
+            found = sorted(self.root.glob(relative))
+        except OSError:
+            return []
+        return ["/" + str(item.relative_to(self.root)).replace(os.sep, "/") for item in found]
