@@ -206,6 +206,16 @@ class LibCuda(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True for the one that the dynamic loader really picks."""
 
 
+class CudaDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One device as the driver API counts it: after CUDA_VISIBLE_DEVICES, in the order that CUDA programs see."""
+
+    index: int | None = None
+    name: str | None = None
+    compute_capability: str | None = None
+    bus_id: str | None = None
+    memory_total: int | None = None
+
+
 class CudaInit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The driver API's own answer, asked for in a child process."""
 
@@ -217,6 +227,9 @@ class CudaInit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     driver_version: str | None = None
     """cuDriverGetVersion as "12.4"."""
     device_count: int | None = None
+    devices: tuple[CudaDevice, ...] | None = None
+    device_count_unmasked: int | None = None
+    """How many it counts without CUDA_VISIBLE_DEVICES; asked only when that is set and there was no device with it."""
 
 
 class FabricManager(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -244,6 +257,8 @@ class Nvidia(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     smi: Outcome | None = None
     """How nvidia-smi itself went; "missing" = not on PATH."""
+    smi_path: str | None = None
+    """The nvidia-smi that was run."""
     smi_error: str | None = None
     """Normalised kind of its failure: "no-driver" (couldn't communicate), "library-mismatch", "no-devices",
     "nvml-missing", "nvml-unknown" (Unknown Error), "gpu-lost", "insufficient-permissions", "wsl-blocked", "other"."""
@@ -292,6 +307,7 @@ class Amd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_groups: tuple[str, ...] | None = None
     hsa_override: str | None = None
     kfd_error: str | None = None
+    """Why /dev/kfd cannot be used, in the system's words: "Permission denied", "No such file or directory"."""
     smi: Outcome | None = None
 
 
