@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 MAX_OUTPUT = 8 * 1024 * 1024
 """Bytes kept of each stream: a program that prints forever must not fill the memory."""
@@ -76,7 +77,7 @@ def _decode(chunks: list[bytes]) -> str:
 class _Reader(threading.Thread):
     """Drains one stream, keeping the first MAX_OUTPUT bytes and handing over whole lines as they come."""
 
-    def __init__(self, stream: object, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(self, stream: IO[bytes], on_line: Callable[[str], None] | None = None) -> None:
         super().__init__(daemon=True)
         self.stream = stream
         self.on_line = on_line
@@ -86,7 +87,7 @@ class _Reader(threading.Thread):
 
     def run(self) -> None:
         with contextlib.suppress(ValueError, OSError):
-            for line in self.stream:  # type: ignore[attr-defined]
+            for line in self.stream:
                 if self.size < MAX_OUTPUT:
                     self.chunks.append(line)
                     self.size += len(line)
@@ -172,6 +173,8 @@ class Running:
         for reader in (self.out, self.err):
             # A grandchild may hold the pipe open after its parent's end: do not wait for it.
             reader.join(timeout=1.0)
+            if not reader.is_alive():
+                reader.stream.close()
         code = self.process.returncode
         crash = None if timed_out else crash_name(code)
         status = "timeout" if timed_out else "crashed" if crash else "ok" if code == 0 else "failed"

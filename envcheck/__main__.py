@@ -1,0 +1,5 @@
+"""`python -m envcheck`."""
+
+from envcheck.cli import main
+
+main()
