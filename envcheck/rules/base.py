@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -141,11 +141,12 @@ def order(findings: Iterable[Finding], rules: Iterable[Rule], facts: Facts) -> t
             position.get(finding.rule, NO_LINE),
         )
 
+    cause = {finding.rule: finding.consequence_of for finding in linked}
     groups: dict[str, list[Finding]] = {}
     for finding in linked:
-        groups.setdefault(_root(finding, linked), []).append(finding)
+        groups.setdefault(_chain(finding.rule, cause)[-1], []).append(finding)
     for members in groups.values():
-        members.sort(key=lambda f: (f.consequence_of is not None, weight(f)))
+        members.sort(key=lambda f: (len(_chain(f.rule, cause)), weight(f)))
     ranked = sorted(
         groups.values(), key=lambda members: (min(SEVERITIES.index(f.severity) for f in members), weight(members[0]))
     )
@@ -160,7 +161,7 @@ def _link(findings: tuple[Finding, ...], rules: dict[str, Rule]) -> tuple[Findin
         wanted = [finding.consequence_of] if finding.consequence_of else []
         wanted += [c for c in causes if _explains(rules[c], finding)]
         for candidate in wanted:
-            if candidate != finding.rule and candidate in causes and not _leads_to(candidate, finding.rule, cause):
+            if candidate != finding.rule and candidate in causes and finding.rule not in _chain(candidate, cause):
                 cause.setdefault(finding.rule, candidate)
                 break
     return tuple(msgspec.structs.replace(f, consequence_of=cause.get(f.rule)) for f in findings)
@@ -170,18 +171,9 @@ def _explains(rule: Rule, finding: Finding) -> bool:
     return finding.rule in rule.explains or ("*" in rule.explains and finding.area not in ("code", "runtime"))
 
 
-def _leads_to(start: str, end: str, cause: dict[str, str]) -> bool:
-    at: str | None = start
-    while at is not None:
-        if at == end:
-            return True
-        at = cause.get(at)
-    return False
-
-
-def _root(finding: Finding, findings: tuple[Finding, ...]) -> str:
-    cause = {f.rule: f.consequence_of for f in findings}
-    at = finding.rule
-    while (above := cause.get(at)) is not None:
-        at = above
-    return at
+def _chain(rule_id: str, cause: Mapping[str, str | None]) -> list[str]:
+    """The rule, its cause, the cause of that ... up to the root; `cause` has no circles."""
+    chain = [rule_id]
+    while (above := cause.get(chain[-1])) is not None:
+        chain.append(above)
+    return chain
