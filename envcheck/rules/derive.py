@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from envcheck.facts import Distribution, Facts
-from envcheck.matrix import Matrix
+from envcheck.matrix import ArchList, Coverage, Matrix
 
 NVIDIA_VENDOR = "10de"
 AMD_VENDOR = "1002"
@@ -22,7 +22,18 @@ _LABEL_CUDA = re.compile(r"^cu(\d{2,3})(?:\b|[._]|$)")
 _CONDA_CUDA = re.compile(r"(?:^|[_\W])(?:cuda|gpu_cuda)_?(\d+)[._]?(\d*)", re.IGNORECASE)
 _CONDA_CPU = re.compile(r"(?:^|_)(?:cpu)(?:_|$|\d)", re.IGNORECASE)
 _JETSON_WORDS = re.compile(r"\b(?:jetson|tegra|l4t|orin|xavier)\b", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+")
+# CUDA of the Linux wheels that PyPI had before the tables begin. Source: pytorch.org "previous versions": the default
+# of each release, whose commands for that CUDA carry no +cu label.
+_BEFORE_TABLES = {
+    "1.0": "9.0",
+    "1.1": "9.0",
+    "1.2": "10.0",
+    "1.3": "10.1",
+    "1.4": "10.1",
+    "1.5": "10.2",
+    "1.6": "10.2",
+    "1.7": "10.2",
+}
 
 
 class Value(NamedTuple):
@@ -215,7 +226,8 @@ def _cuda_of_pypi(facts: Facts, matrix: Matrix, version: str | None) -> Value | 
         return None
     variant = matrix.pypi_variant(version, os, assumed_machine(facts))
     if variant is None:
-        return None
+        old = _BEFORE_TABLES.get(".".join(version.split(".")[:2])) if os == "linux" else None
+        return Value(old, True) if old and assumed_machine(facts) == "x86_64" else None
     row = matrix.variant(version, variant, os, assumed_machine(facts))
     cuda = (row.cuda if row else None) or cuda_of_label(variant)
     return Value(cuda or "", True)
@@ -245,23 +257,49 @@ def arch_list(facts: Facts, matrix: Matrix) -> Archs | None:
 
     None: unknown. Nightlies and conda builds are not looked up, since the tables describe released wheels.
     """
+    said = _arch_list_said(facts)
+    if said is not None:
+        return said
+    row = arch_row(facts, matrix)
+    return Archs(row.names, True) if row else None
+
+
+def _arch_list_said(facts: Facts) -> Archs | None:
     if facts.torch.arch_list:
         return Archs(facts.torch.arch_list, "arch_list" in (facts.torch.derived or ()))
     for item in facts.symptoms:
-        named = item.details.get("archs")
-        if named:
-            found = tuple(dict.fromkeys(re.findall(r"(?:sm|compute)_\d+[a-z]?", named)))
-            if found:
-                return Archs(found, False)
-    version = torch_version(facts)
-    os = wheel_os(facts)
-    variant = torch_variant(facts, matrix)
+        found = archs_of_text(item.details.get("archs", ""))
+        if found:
+            return Archs(found, False)
+    return None
+
+
+def archs_of_text(text: str) -> tuple[str, ...]:
+    """Arch names in a text: "sm_37 sm_50 compute_50", or the lines "- 7.5 which supports hardware CC >=7.5,<8.0"."""
+    found = re.findall(r"(?:sm|compute)_\d{2,3}[a-z]?\b", text)
+    found += ["sm_" + cc.replace(".", "") for cc in re.findall(r"-\s*(\d+\.\d)\s+which supports", text)]
+    return tuple(dict.fromkeys(found))
+
+
+def arch_row(facts: Facts, matrix: Matrix) -> ArchList | None:
+    """The row of the tables for the released wheel that is installed; None for anything else."""
+    version, os, variant = torch_version(facts), wheel_os(facts), torch_variant(facts, matrix)
     if not version or not os or variant is None or is_prerelease(version) or torch_from_conda(facts):
         return None
-    row = matrix.arch_list(version, variant.value, os, assumed_machine(facts))
-    if row is None:
-        return None
-    return Archs(tuple(row.sass) + tuple(row.ptx or ()), True)
+    return matrix.arch_list(version, variant.value, os, assumed_machine(facts))
+
+
+def coverage(facts: Facts, matrix: Matrix, capability: str) -> Coverage:
+    """Whether the build has code that a GPU of that capability can run."""
+    cuda, driver = torch_cuda(facts, matrix), driver_cuda(facts, matrix)
+    said = _arch_list_said(facts)
+    return matrix.coverage(
+        said.value if said else arch_row(facts, matrix),
+        capability,
+        build_cuda=(cuda.value or None) if cuda else None,
+        driver_cuda=driver.value if driver else None,
+        machine=assumed_machine(facts),
+    )
 
 
 def capability_of_name(name: str | None, matrix: Matrix) -> str | None:
