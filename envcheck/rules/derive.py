@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from envcheck.facts import Distribution, Facts
+from envcheck.facts import Distribution, Facts, Symptom
 from envcheck.matrix import ArchList, Coverage, Matrix
 
 NVIDIA_VENDOR = "10de"
@@ -478,3 +478,38 @@ def in_container(facts: Facts) -> bool | None:
     if facts.system.container is None:
         return None
     return facts.system.container != "none"
+
+
+def quote(*items: Symptom | str | None, limit: int = 200) -> str:
+    """What was seen, for a finding: error lines in quotation marks, then values that go with them."""
+    parts = []
+    for item in items:
+        if isinstance(item, Symptom):
+            text = item.text if len(item.text) <= limit else item.text[: limit - 1].rstrip() + "…"
+            parts.append(f'"{text}"')
+        elif item:
+            parts.append(item)
+    return "; ".join(dict.fromkeys(parts))
+
+
+def symptoms(facts: Facts, *kinds: str) -> tuple[Symptom, ...]:
+    """All symptoms of the kinds that are not echoes, in order."""
+    return tuple(item for item in facts.symptoms if item.kind in kinds and not item.echo)
+
+
+def detail(item: Symptom | None, *names: str) -> str | None:
+    """The first of the named details that the symptom has."""
+    if item is not None:
+        for name in names:
+            if item.details.get(name):
+                return item.details[name]
+    return None
+
+
+def line_of(facts: Facts, *fields: str) -> int | None:
+    """Line of the paste where the first of these fields was read."""
+    for name in fields:
+        where = facts.where(name)
+        if where is not None and where.line is not None:
+            return where.line
+    return None

@@ -88,35 +88,17 @@ _NO_CODE = (
     Signature(
         "hip-no-code",
         (
-            "hip error: invalid device function",
-            "hiperrornobinaryforgpu",
-            "hip error: no kernel image",
             "unable to find code object for all current devices",
             "no compatible code objects found for",
             "tensilelibrary",
-            "hsa_status_error_invalid_isa",
-            "hiperrorinvaliddevicefunction",
         ),
-        r"HIP error: (?:invalid device function|no kernel image)|hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction"
-        r"|Unable to find code object for all current devices|HSA_STATUS_ERROR_INVALID_ISA"
-        r"|No compatible code objects found for:? ?(?P<gfx>gfx\w{3,6})?"
-        r"|Cannot read \S{0,200}TensileLibrary[^\n]{0,80}?(?:GPU arch ?: ?(?P<arch>gfx\w{3,6})|$)"
-        r"|TensileLibrary_lazy_(?P<lazy>gfx\w{3,6})",
-    ),
-    Signature(
-        "kfd-gpu-unsupported",
-        ("not supported in kfd", "pci rejects atomics", "kfd: skipped device"),
-        r"amdgpu: (?P<chip>[\w ]{2,30}?)\s+not supported in kfd|(?P<atomics>PCI rejects atomics|kfd: skipped device)",
+        r"Unable to find code object for all current devices|No compatible code objects found for:? ?(?P<gfx>gfx\w{3,6})?"
+        r"|Cannot read \S{0,200}TensileLibrary|TensileLibrary_lazy_(?P<lazy>gfx\w{3,6})",
     ),
     Signature(
         "rocm-gfx-override",
         ("hsa_override_gfx_version",),
         r"HSA_OVERRIDE_GFX_VERSION[=: \"']{1,4}(?P<value>\d+\.\d+\.\d+)",
-    ),
-    Signature(
-        "rocm-targets",
-        ("gfx",),
-        r"^(?P<targets>gfx\w{3,6}(?:;gfx\w{3,6}){1,40})[ \t]*$",
     ),
 )
 
@@ -432,13 +414,6 @@ _TOOLKIT = (
         r"|unsupported Microsoft Visual Studio version|unsupported clang version"
         r"|current installed version of (?P<compiler>[\w+/.\-]{1,60}) \((?P<version>[\d.]{1,12})\) is (?:greater|less) than the "
         r"(?:maximum|minimum) required version by CUDA (?P<cuda>\d+\.\d+)",
-    ),
-    Signature(
-        "ptx-unsupported-toolchain",
-        ("unsupported toolchain", "cudaerrorunsupportedptxversion", "cuda_error_unsupported_ptx_version"),
-        FRAME + r"(?:PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion"
-        r"|CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
-        before=9,
     ),
 )  # fmt: skip
 
