@@ -394,6 +394,8 @@ class Shadow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     module: str
     path: str
     hides: str | None = None
+    by: str | None = None
+    """Why it is found first: "cwd" (the current directory), "pythonpath", or "path" (another entry of sys.path)."""
 
 
 class PythonEnv(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -423,6 +425,7 @@ class PythonEnv(Struct, frozen=True, kw_only=True, omit_defaults=True):
     conda_env: str | None = None
     conda_version: str | None = None
     pip_version: str | None = None
+    """"" = known to have no pip."""
     user_site: str | None = None
     user_site_enabled: bool | None = None
     sys_path: tuple[str, ...] | None = None
@@ -438,6 +441,10 @@ class PythonEnv(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The Python version that the `pip` command belongs to."""
     torch_elsewhere: tuple[str, ...] | None = None
     """Interpreters or environments where torch is, when it is not in this one."""
+    leftovers: tuple[str, ...] | None = None
+    """Directories named "~..." beside the packages: what an interrupted pip left behind."""
+    chosen: str | None = None
+    """Why this interpreter is the one under test: "--python", "active virtual environment", ..."""
 
 
 class LoadedLibrary(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -485,6 +492,12 @@ class Torch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Directory of the imported package."""
     found: bool | None = None
     """Some torch package is on the path."""
+    copies: tuple[str, ...] | None = None
+    """Every torch directory on the path, the one that is imported first."""
+    problems: tuple[str, ...] | None = None
+    """What is wrong with its files: "namespace-leftover" (a directory without `__init__.py`), "not-torch" (a file of
+    another kind has the name), "no-version-file", "extension-missing", "extension-other-python" (`_C` was built for
+    another Python), "libraries-missing"."""
     cuda: str | None = None
     """CUDA of the build: "12.8"; "" = known to be built without CUDA."""
     hip: str | None = None

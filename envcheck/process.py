@@ -15,6 +15,8 @@ from typing import IO
 
 MAX_OUTPUT = 8 * 1024 * 1024
 """Bytes kept of each stream: a program that prints forever must not fill the memory."""
+MAX_LINE = 4 * 1024 * 1024
+"""Bytes taken for one line: nor must one that never ends its line."""
 
 # NTSTATUS codes with which Windows reports a native crash as the exit code.
 _NTSTATUS = {
@@ -87,7 +89,7 @@ class _Reader(threading.Thread):
 
     def run(self) -> None:
         with contextlib.suppress(ValueError, OSError):
-            for line in self.stream:
+            for line in iter(lambda: self.stream.readline(MAX_LINE), b""):
                 if self.size < MAX_OUTPUT:
                     self.chunks.append(line)
                     self.size += len(line)

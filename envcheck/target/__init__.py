@@ -1,0 +1,32 @@
+"""The Python under test: which one it is, and how payloads are run in it."""
+
+from __future__ import annotations
+
+from envcheck.target.choice import Choice, child_environment, choose, locate
+from envcheck.target.session import (
+    MARK,
+    PAYLOADS,
+    START,
+    Answer,
+    Interruption,
+    Session,
+    merge,
+    run_payload,
+    start,
+)
+
+__all__ = [
+    "MARK",
+    "PAYLOADS",
+    "START",
+    "Answer",
+    "Choice",
+    "Interruption",
+    "Session",
+    "child_environment",
+    "choose",
+    "locate",
+    "merge",
+    "run_payload",
+    "start",
+]

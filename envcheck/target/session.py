@@ -1,0 +1,404 @@
+"""Runs payloads in the Python under test and reads their staged answers while they come.
+
+A payload is a script of `payloads/`, run as a file by the interpreter under test in the user's own environment. It
+prints lines that begin with `MARK`: `{"begin": NAME}` when it starts something that may crash or hang,
+`{"stage": NAME, ...}` when that is answered, `{"stage": "done"}` at its end. Everything else on its streams is noise,
+kept apart by stage. What ends such a child is told apart: it answered, is missing, was refused by the operating
+system, is no Python, is too old, failed, crashed, or took too long; and during which stage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envcheck.facts import Outcome
+from envcheck.process import Completed, Running, run
+
+MARK = "@envcheck@ "
+PAYLOADS = Path(__file__).resolve().parent.parent / "payloads"
+START = "start"
+"""Name of the time before the first stage: the interpreter's own start-up, site, .pth files."""
+DONE = "done"
+
+OLDEST = (3, 6)
+"""What payloads can be read by. The interpreter answers with its own version when it is older."""
+MAX_STAGES = 10_000
+MAX_NOISE = 64 * 1024
+MAX_SECTION = 128 * 1024
+"""Characters kept of standard error for each stage: the first half and the last."""
+
+StageCallback = Callable[[str, "dict[str, Any] | None"], None]
+"""Called with (name, None) when a stage begins and (name, answer) when it is answered, from a thread of its own."""
+
+_VERSION_LINE = re.compile(r"^(?:Python|PyPy|GraalPy|GraalPython|Pyston|Stackless|IronPython|Jython|Anaconda)\b.*\d", re.M)
+_WHO = "import sys; sys.stdout.write('@envcheck@ %d.%d.%d' % tuple(sys.version_info[:3]))"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one run of a payload came to.
+
+    kind: "answered" (it ran to its end), "missing", "refused" (the operating system will not run it), "not-a-python",
+    "too-old", "failed" (it ended early), "crashed", "timeout". `outcome` says the same in the words of `Outcome`.
+    """
+
+    python: str
+    kind: str
+    outcome: Outcome
+    stages: tuple[dict[str, Any], ...] = ()
+    during: str | None = None
+    """The stage that had begun and was not answered when the child ended; "start" before the first."""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """Standard error by stage."""
+    noise: str = ""
+    """What else came on standard output."""
+    version: str | None = None
+    """Of an interpreter that is too old to run the payload."""
+    interruptions: tuple[Interruption, ...] = ()
+    """Stages that ended an earlier child of the same questioning (see `resume`)."""
+
+    def stage(self, name: str) -> dict[str, Any] | None:
+        """First answer of that stage, None when it did not come."""
+        return next((item for item in self.stages if item.get("stage") == name), None)
+
+    def stderr(self, *stages: str) -> str:
+        """Standard error written during the named stages, in the order given; all of it without names."""
+        parts = [self.sections.get(name, "") for name in stages] if stages else list(self.sections.values())
+        return "\n".join(part for part in parts if part)
+
+    def interruption(self, stage: str) -> Interruption | None:
+        """How that stage ended its child, None when it did not."""
+        for item in self.interruptions:
+            if item.stage == stage:
+                return item
+        if self.during == stage and self.kind in ("failed", "crashed", "timeout"):
+            return Interruption(stage, self.outcome, self.sections.get(stage, ""))
+        return None
+
+    def problem(self) -> str | None:
+        """One line that says why this Python cannot be examined; None when it answered anything."""
+        if self.stages or self.kind == "answered":
+            return None
+        reason = self.outcome.error or self.outcome.detail or ""
+        tail = next((line.strip() for line in reversed(reason.splitlines()) if line.strip()), "")
+        text = {
+            "missing": "does not exist or its interpreter is gone",
+            "refused": "cannot be run on this machine",
+            "not-a-python": "is not a Python interpreter",
+            "too-old": f"is Python {self.version}; envcheck examines {OLDEST[0]}.{OLDEST[1]} and newer",
+            "timeout": "did not start within the time limit",
+            "crashed": f"crashed while starting ({self.outcome.signal})",
+        }.get(self.kind, f"fails to start (exit code {self.outcome.exit_code})")
+        return f"{self.python} {text}" + (f": {tail}" if tail and self.kind != "too-old" else "")
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """A stage that took its child down or had to be stopped."""
+
+    stage: str
+    outcome: Outcome
+    stderr: str
+
+
+class Session:
+    """A payload that was started and whose stages are read as they come."""
+
+    def __init__(
+        self,
+        python: str | Path,
+        payload: Path,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        on_stage: StageCallback | None = None,
+    ) -> None:
+        self.python = str(python)
+        self.payload = payload
+        self.env = env
+        self.cwd = cwd
+        self._on_stage = on_stage
+        self._news = threading.Condition()
+        self._stages: list[dict[str, Any]] = []
+        self._begun: str | None = None
+        self._since = time.monotonic()
+        self._noise: list[str] = []
+        self._noise_size = 0
+        self._running: Running | None = None
+        self._unfit: Completed | None = None
+        if not _named_like_python(self.python):
+            self._unfit = _ask_version(self.python, env=env, cwd=cwd)
+        if self._unfit is None:
+            argv = (self.python, str(payload), *args)
+            self._running = Running(argv, env=env, cwd=cwd, on_line=self._line)
+
+    @property
+    def stages(self) -> tuple[dict[str, Any], ...]:
+        """The answers so far."""
+        with self._news:
+            return tuple(self._stages)
+
+    def wait_for(self, stage: str, timeout: float) -> dict[str, Any] | None:
+        """The answer of one stage, as soon as it is there; None when it does not come in time or the child ended."""
+        deadline = time.monotonic() + timeout
+        with self._news:
+            while True:
+                found = next((item for item in self._stages if item.get("stage") == stage), None)
+                left = deadline - time.monotonic()
+                if found is not None or left <= 0 or self._running is None or not self._running.started:
+                    return found
+                if not self._running.out.is_alive():
+                    return None
+                self._news.wait(min(left, 0.05))
+
+    def kill(self) -> None:
+        """Ends the child and its children."""
+        if self._running is not None:
+            self._running.kill()
+
+    def finish(self, timeout: float, *, limit: float = 60.0, limits: Mapping[str, float] | None = None) -> Answer:
+        """Waits for the end: `timeout` seconds in all, `limit` seconds a stage (`limits` for single ones)."""
+        if self._running is None or not self._running.started:
+            return self._not_started()
+        overdue = self._wait(time.monotonic() + timeout, limit, limits or {})
+        # A process that held GPUs may take seconds to give them back after its last word.
+        completed = self._running.wait(0.0 if overdue else 10.0)
+        return self._answer(completed)
+
+    # -- while it runs -------------------------------------------------------------------------------------------------
+
+    def _line(self, line: str) -> None:
+        """One line of standard output, in the reader's thread: it must never raise."""
+        message = _message(line)
+        with self._news:
+            if message is None:
+                if line.strip() and self._noise_size < MAX_NOISE:
+                    self._noise.append(line[:MAX_NOISE])
+                    self._noise_size += len(line) + 1
+                return
+            self._since = time.monotonic()
+            if "begin" in message:
+                name, answer = str(message["begin"]), None
+                self._begun = name
+            else:
+                name, answer = str(message.get("stage", "")), message
+                if self._begun == name:
+                    self._begun = None
+                if len(self._stages) < MAX_STAGES:
+                    self._stages.append(message)
+            self._news.notify_all()
+        if self._on_stage is not None:
+            with contextlib.suppress(Exception):  # a progress display that fails must not block the child's pipe
+                self._on_stage(name, answer)
+
+    def _wait(self, deadline: float, limit: float, limits: Mapping[str, float]) -> bool:
+        """Until the child closes its output or ends; True when a limit was reached first."""
+        assert self._running is not None
+        while True:
+            with self._news:
+                name = self._begun if self._begun is not None else START if not self._stages else ""
+                due = min(deadline, self._since + limits.get(name, limit))
+            left = due - time.monotonic()
+            if left <= 0:
+                return True
+            # The output's end is the child's end, told without delay; a grandchild may hold the pipe open, so the
+            # process itself is looked at now and then.
+            self._running.out.join(timeout=min(left, 0.25))
+            if not self._running.out.is_alive() or self._running.poll():
+                return False
+
+    # -- at its end ----------------------------------------------------------------------------------------------------
+
+    def _not_started(self) -> Answer:
+        if self._unfit is not None:
+            text = (self._unfit.stdout + self._unfit.stderr).strip()[:500] or self._unfit.reason
+            kind = self._unfit.status if self._unfit.status in ("missing", "refused") else "not-a-python"
+            status = "missing" if kind == "missing" else "failed"
+            return Answer(self.python, kind, Outcome(status=status, error=text or None))
+        assert self._running is not None
+        assert self._running.failure is not None
+        kind = self._running.failure.status
+        status = "missing" if kind == "missing" else "failed"
+        return Answer(self.python, kind, Outcome(status=status, error=self._running.failure.reason or None))
+
+    def _answer(self, completed: Completed) -> Answer:
+        with self._news:
+            stages = tuple(self._stages)
+            begun = self._begun
+            noise = "\n".join(self._noise)[:MAX_NOISE]
+        sections = split_by_stage(completed.stderr)
+        done = any(item.get("stage") == DONE for item in stages)
+        during = begun if begun is not None else None if done else START if not stages else _after(stages)
+        answered = done and begun is None and completed.status in ("ok", "failed", "timeout")
+        kind = "answered" if answered else "failed" if completed.status == "ok" else completed.status
+        version = None
+        if not stages and begun is None and kind == "failed":
+            kind, version = self._who(completed)
+        return Answer(
+            self.python,
+            kind,
+            _outcome(kind, completed, sections.get(during or "", ""), during),
+            stages,
+            during if kind != "answered" else None,
+            sections,
+            noise,
+            version,
+        )
+
+    def _who(self, completed: Completed) -> tuple[str, str | None]:
+        """Why no stage came at all from a program that ran and failed: too old, no Python, or a broken one."""
+        text = completed.stderr
+        broken = re.search(r"Fatal Python error|Traceback \(most recent call last\)|ModuleNotFoundError", text)
+        if broken and "SyntaxError" not in text:
+            return "failed", None
+        done = run((self.python, "-c", _WHO), timeout=10.0, env=self.env, cwd=self.cwd)
+        match = re.search(re.escape(MARK) + r"(\d+)\.(\d+)\.(\d+)", done.stdout)
+        if match is None:
+            return "failed" if broken or "SyntaxError" in text else "not-a-python", None
+        version = tuple(int(part) for part in match.groups())
+        return ("too-old" if version[:2] < OLDEST else "failed"), ".".join(match.groups())
+
+
+def start(
+    python: str | Path,
+    payload: Path,
+    args: Sequence[str] = (),
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    on_stage: StageCallback | None = None,
+) -> Session:
+    """Starts a payload and returns at once. `env` is the child's whole environment; see `choice.child_environment`."""
+    return Session(python, payload, args, env=env, cwd=cwd, on_stage=on_stage)
+
+
+def run_payload(
+    python: str | Path,
+    payload: Path,
+    args: Sequence[str] = (),
+    *,
+    timeout: float,
+    limit: float = 60.0,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    on_stage: StageCallback | None = None,
+) -> Answer:
+    """Runs a payload to its end, `timeout` seconds at most; never raises for what the Python under test does."""
+    return start(python, payload, args, env=env, cwd=cwd, on_stage=on_stage).finish(timeout, limit=limit)
+
+
+def merge(first: Answer, second: Answer) -> Answer:
+    """The answer of a questioning that took a second child because a stage ended the first."""
+    known = {item.get("stage") for item in first.stages}
+    late = [item for item in second.stages if item.get("stage") not in known or item.get("stage") == DONE]
+    interruptions = list(first.interruptions)
+    if first.during is not None:
+        interruptions.append(Interruption(first.during, first.outcome, first.sections.get(first.during, "")))
+    sections = dict(first.sections)
+    for name, text in second.sections.items():
+        sections[name] = sections.get(name) or text
+    return Answer(
+        first.python,
+        second.kind,
+        second.outcome,
+        (*first.stages, *late),
+        second.during,
+        sections,
+        first.noise + second.noise,
+        None,
+        tuple(interruptions),
+    )
+
+
+def split_by_stage(text: str) -> dict[str, str]:
+    """Standard error cut at the announcements of stages; each part bounded, its middle left out when it is long."""
+    parts: dict[str, list[str]] = {START: []}
+    name = START
+    for line in text.split("\n"):
+        message = _message(line)
+        if message is not None and "begin" in message:
+            name = str(message["begin"])
+            parts.setdefault(name, [])
+        else:
+            parts[name].append(line)
+    joined = {name: "\n".join(lines).strip("\n") for name, lines in parts.items()}
+    return {name: _bounded(part) for name, part in joined.items() if part}
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_SECTION:
+        return text
+    half = MAX_SECTION // 2
+    return text[:half] + "\n[...]\n" + text[-half:]
+
+
+def _message(line: str) -> dict[str, Any] | None:
+    """The JSON of a marker line, None for noise and for a line that a crash cut short."""
+    # Output of others without a line end may stand ahead of the mark.
+    start = line.find(MARK)
+    if start < 0:
+        return None
+    try:
+        message = json.loads(line[start + len(MARK) :])
+    except ValueError:
+        return None
+    if not isinstance(message, dict) or not ("begin" in message or "stage" in message):
+        return None
+    # A path that is not UTF-8 reaches us as lone surrogates, which no output of ours could carry.
+    return _clean(message) if "\\ud" in line[start:] else message
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
+
+
+def _after(stages: Iterable[dict[str, Any]]) -> str:
+    """Name of the gap in which a child ended that had begun nothing."""
+    return f"after {list(stages)[-1].get('stage')}"
+
+
+def _outcome(kind: str, completed: Completed, stderr: str, during: str | None) -> Outcome:
+    status = {"answered": "ok", "not-a-python": "failed", "too-old": "failed", "refused": "failed"}.get(kind, kind)
+    if kind == "answered":
+        return Outcome(status="ok", exit_code=completed.returncode, seconds=round(completed.seconds, 3))
+    detail = f"during {during}" if during else None
+    if kind == "failed" and completed.returncode == 0:
+        detail = f"it ended with exit code 0 {detail or ''}".rstrip()
+    return Outcome(
+        status=status,
+        error=stderr[-4000:].strip() or None,
+        exit_code=completed.returncode if kind != "timeout" else None,
+        signal=completed.signal,
+        seconds=round(completed.seconds, 3),
+        detail=detail,
+    )
+
+
+def _named_like_python(path: str) -> bool:
+    """Whether the name promises a Python. Any other program is first asked for its version, not handed a script:
+    `--python /bin/rm` must not remove the payload."""
+    names = {Path(path).name.lower()}
+    with contextlib.suppress(OSError):
+        names.add(Path(path).resolve().name.lower())
+    return any(re.search(r"python|pypy|graalpy", name) for name in names)
+
+
+def _ask_version(path: str, *, env: Mapping[str, str] | None, cwd: str | Path | None) -> Completed | None:
+    """None when the program says it is a Python, else how it answered."""
+    done = run((path, "-V"), timeout=10.0, env=env, cwd=cwd)
+    return None if done.ok and _VERSION_LINE.search(done.stdout + done.stderr) else done
