@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from envcheck.matrix.rows import Companion, Pin, Release
 from envcheck.matrix.tables import Tables
@@ -42,7 +43,7 @@ def for_release(tables: Tables, release: Release) -> dict[str, Companion]:
     return found
 
 
-def _pinned(tables: Tables, package: str, release: Release, recommended: str | None):  # type: ignore[no-untyped-def]
+def _pinned(tables: Tables, package: str, release: Release, recommended: str | None) -> Callable[[str], bool | None]:
     def check(version: str) -> bool | None:
         if version == recommended:
             return True

@@ -67,11 +67,8 @@ def branch_row(tables: Tables, driver: str, os: str) -> Branch | None:
     if not parts:
         return None
     for row in tables.branches:
-        if os == "windows":
-            if row.windows_from is not None and row.windows_to is not None:
-                if row.windows_from <= parts[0] <= row.windows_to:
-                    return row
-        elif row.branch == parts[0]:
+        first, last = (row.windows_from, row.windows_to) if os == "windows" else (row.branch, row.branch)
+        if first is not None and last is not None and first <= parts[0] <= last:
             return row
     return None
 

@@ -10,8 +10,9 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from envcheck.matrix.driver_tables import MODULES
 from envcheck.matrix.rows import Architecture, GpuModel
-from envcheck.matrix.tables import MODULES, Tables
+from envcheck.matrix.tables import Tables
 from envcheck.matrix.text import Row
 
 SEGMENTS = ("consumer", "laptop", "workstation", "data center", "embedded")

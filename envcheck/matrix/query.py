@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from functools import cached_property
 
 from envcheck.matrix import companions, coverage, drivers
 from envcheck.matrix.gpus import Names
+from envcheck.matrix.platform_query import PlatformQueries
 from envcheck.matrix.rows import (
     INDEX,
     Architecture,
@@ -25,7 +25,7 @@ from envcheck.matrix.tables import Tables
 from envcheck.matrix.versions import at_least, final, key, numbers, short
 
 
-class Matrix:
+class Matrix(PlatformQueries):
     """Answers about releases, builds, drivers and GPUs, from the tables in one directory.
 
     Versions are plain strings: torch "2.8.0", CUDA "12.8", variant "cu128", compute capability "8.9". `os` and
@@ -33,7 +33,7 @@ class Matrix:
     """
 
     def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+        super().__init__(tables)
         self.names = Names(tables)
 
     @cached_property
@@ -58,8 +58,10 @@ class Matrix:
         return {r.version: r for r in self.releases}
 
     def release(self, version: str) -> Release | None:
-        """The release: "2.8.0+cu128" and "2.8.0" alike, "2.8" is its newest patch; None for pre-releases and vendor
-        builds ("2.8.0a0+git...") and for what the tables do not know."""
+        """The release: "2.8.0+cu128" and "2.8.0" alike, "2.8" is its newest patch.
+
+        None for pre-releases and vendor builds ("2.8.0a0+git...") and for what the tables do not know.
+        """
         public = final(version)
         if public is None:
             return None
@@ -75,6 +77,8 @@ class Matrix:
 
     def near(self, version: str) -> tuple[str, ...]:
         """Releases of the tables whose names are close to an unknown one, for a message."""
+        import difflib  # only when a name was wrong
+
         known = [r.version for r in self.releases]
         return tuple(difflib.get_close_matches(version, known, n=3, cutoff=0.5)) or tuple(known[-3:])
 
@@ -166,7 +170,7 @@ class Matrix:
         *,
         build_cuda: str | None = None,
         driver_cuda: str | None = None,
-        machine: str | None = None,
+        machine: str | None = None,  # noqa: ARG002 - callers pass what they know; a Tegra shows in its capability
     ) -> Coverage:
         """Can a GPU of that capability run the build? arch_list: an ArchList, or names such as "sm_90" "compute_90".
 

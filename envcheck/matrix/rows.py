@@ -282,3 +282,120 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self) -> bool | None:
         """True, False, or None when it cannot be told."""
         return {"sass": True, "ptx": True, "ptx-driver-too-old": False, "none": False}.get(self.kind)
+
+
+class CudnnFloor(Fact, frozen=True, kw_only=True):
+    """Lowest compute capability that cuDNN supports from a version on."""
+
+    cudnn_from: str
+    compute_capability_min: str
+    notes: str
+
+
+class CondaBuild(Fact, frozen=True, kw_only=True):
+    """One CUDA variant of one pytorch release on a conda channel."""
+
+    channel: str
+    """"pytorch" (ended with 2.5.1) | "conda-forge"."""
+    release: str
+    cuda: str
+    """"12.9"; "" = the CPU (on macOS the MPS) build."""
+    platforms: tuple[str, ...]
+    """("linux-x86_64", "linux-aarch64")."""
+    cudnn: str | None
+    sass: tuple[str, ...] | None
+    """None = unknown."""
+    ptx: tuple[str, ...] | None
+    notes: str
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """SASS and PTX in one list, None = unknown."""
+        return None if self.sass is None else self.sass + (self.ptx or ())
+
+
+class JetPack(Fact, frozen=True, kw_only=True):
+    """A JetPack release."""
+
+    version: str
+    """"6.2"."""
+    l4t: str
+    """The L4T it begins with: "36.4.3"."""
+    cuda: str | None
+    cudnn: str | None
+    python: str | None
+    """Of its Ubuntu."""
+    ubuntu: str | None
+    devices: tuple[str, ...]
+    compute_capabilities: tuple[str, ...]
+    torch_index: str | None
+    """A wheel index for `--index-url`; None where wheels are single files."""
+    torch: str
+    """Where its torch wheels come from, in words."""
+
+
+class RocmArchs(Fact, frozen=True, kw_only=True):
+    """gfx targets in the ROCm builds of a span of releases."""
+
+    torch_from: str
+    torch_to: str | None
+    """None = and newer."""
+    rocm_from: str
+    rocm_to: str
+    gfx: tuple[str, ...]
+    notes: str
+
+
+class AmdArch(Fact, frozen=True, kw_only=True):
+    """An AMD target."""
+
+    gfx: str
+    family: str
+    """"RDNA 3"."""
+    override: str | None
+    """HSA_OVERRIDE_GFX_VERSION that people use for it: unsupported by AMD."""
+    notes: str
+
+
+class AmdModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What an AMD GPU name means."""
+
+    name: str
+    gfx: str | None
+    """None when the name is shared by several targets: see candidates."""
+    candidates: tuple[str, ...]
+    kind: str | None
+    """"dgpu" | "apu" | "accelerator"."""
+    exact: bool
+    source: str
+    confidence: str
+
+
+class KnownBad(Fact, frozen=True, kw_only=True):
+    """Versions of a package that are known not to work, and with what."""
+
+    id: str
+    package: str
+    versions: str
+    """Specifier; "none" = when it is not installed."""
+    torch: str
+    """Specifier; "" = any."""
+    os: tuple[str, ...]
+    """() = any."""
+    python: str
+    """Specifier; "" = any."""
+    effect: str
+    """"import" | "build" | "solve" | "install" | "run"."""
+    why: str
+    fix: str
+
+
+class PlatformFact(Fact, frozen=True, kw_only=True):
+    """One fact about a platform, with the value that code may use."""
+
+    id: str
+    platforms: tuple[str, ...]
+    torch_from: str | None
+    torch_to: str | None
+    value: str
+    fact: str
