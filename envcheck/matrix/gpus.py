@@ -15,6 +15,9 @@ from envcheck.matrix.rows import Architecture, GpuModel
 from envcheck.matrix.tables import Tables
 from envcheck.matrix.text import Row
 
+_TOO_MANY = 4
+"""A cut name that fits boards of more capabilities than this says nothing."""
+
 SEGMENTS = ("consumer", "laptop", "workstation", "data center", "embedded")
 
 _OTHER_MAKER = re.compile(r"\b(amd|ati|radeon|instinct|firepro|intel|arc|iris|uhd|apple|adreno|mali|matrox|aspeed)\b")
@@ -22,7 +25,7 @@ _LSPCI = re.compile(r"(?:.*?controller(?: \[\d+\])?: )?(?:nvidia corporation )?(
 _TRAILER = re.compile(r"\s*(\(rev [0-9a-f]+\)|\(uuid: .*\)|\[10de:[0-9a-f]{4}\]|\(prog-if .*\))")
 _MIG = re.compile(r"\s+mig\s+(\d+c\.)?\d+g\.\d+gb\S*.*$")
 _VGPU = re.compile(r"-(\d+-)?\d+[abcq]$")
-_VIRTUAL_BOARD = re.compile(r"^(?:grid )?([apv]\d{2,3}|rtx\d{4}|m\d{1,2}|t4|l\d{1,2}s?|h\d{2,3})(dx|d|x|l|s|p|xm)?$")
+_VIRTUAL_BOARD = re.compile(r"^(?:grid)?([apv]\d{2,3}|rtx\d{4}|m\d{1,2}|t4|l\d{1,2}s?|h\d{2,3})(dx|d|x|l|s|p|xm)?$")
 _MEMORY = re.compile(r"\b\d+ ?gb( hbm\de?)?\b")
 _FORM = re.compile(
     r"\b(laptop gpu|laptop|mobile|with max q design|max q|notebook|pcie|sxm\d?|hbm\de?|nvl|super pod|oem|"
@@ -110,6 +113,8 @@ class Names:
             return None
         outer, inner = _split(text)
         chip = self._by_chip(outer) or self._by_chip(name)
+        if inner.rstrip(".") != inner:
+            return self._by_beginning(inner, name, chip)
         for candidate in _spellings(inner):
             row = self.rows.get(candidate)
             if row is not None:
@@ -133,6 +138,17 @@ class Names:
             if known:
                 return self._several(name, tuple(known), chip, rows[0])
         return None
+
+    def _by_beginning(self, text: str, name: str, chip: Row | None) -> GpuModel | None:
+        """A name that nvidia-smi cut short: "GeForce RTX 208..."; of use when all boards that fit are alike."""
+        begin = spelling(text.rstrip("."))
+        rows = [row for known, row in self.rows.items() if known.startswith(begin)]
+        capabilities = sorted({cc for row in rows for cc in row.capabilities("compute_capability")}, key=float)
+        if not capabilities or len(capabilities) > _TOO_MANY:
+            return self._ruled(chip, name) if chip is not None else None
+        if len(capabilities) > 1:
+            return self._several(name, tuple(capabilities), chip, rows[0])
+        return self._ruled(rows[0], name)
 
     def _by_rule(self, text: str) -> Row | None:
         for candidate in (text, re.sub(r"(?<=[a-z])(?=\d{3,4})", " ", text)):
@@ -226,4 +242,7 @@ def _shorter(text: str) -> list[str]:
         found += [vgpu, board[1] if board else vgpu]
     first = spelling(whole).split(" / ")[0]
     found += [first, _MEMORY.sub("", first), _FORM.sub("", first), _FORM.sub("", _MEMORY.sub("", first))]
+    bare = re.fullmatch(r"(a?)(\d{3,4})( ?ti)?( ?super)?", first)
+    if bare:  # "4090", "A6000", "1080 ti": what people say
+        found += [f"rtx {first}"] if bare[1] else [f"rtx {first}", f"gtx {first}"]
     return [re.sub(r"\s+", " ", item).strip() for item in dict.fromkeys(found)]

@@ -51,30 +51,34 @@ class PlatformQueries:
         """The line of triton-windows for a torch: "2.8.0" -> "3.4" (install it as ==3.4.*)."""
         return self.tables.triton_windows.get(".".join(str(part) for part in numbers(torch_version)[:2]))
 
-    def conda_builds(self, channel: str, version: str | None = None) -> tuple[CondaBuild, ...]:
-        """Builds of a channel ("pytorch", "conda-forge"), of one release or of all."""
+    def conda(
+        self,
+        *,
+        channel: str | None = None,
+        version: str | None = None,
+        os: str | None = None,
+        machine: str | None = None,
+    ) -> tuple[CondaBuild, ...]:
+        """Builds on conda channels ("pytorch" up to 2.5.1, "conda-forge"), narrowed by what is given."""
         public = final(version) if version else None
-        if version and public is None:
-            return ()
         return tuple(
             build
             for build in self.tables.conda_builds
-            if build.channel == channel and (public is None or build.release == public)
+            if (channel is None or build.channel == channel)
+            and (version is None or build.release == public)
+            and (os is None or machine is None or f"{os}-{machine}" in build.platforms)
         )
 
     def conda_cuda(self, channel: str, version: str, os: str, machine: str) -> tuple[str, ...]:
         """CUDA versions that a channel has of a release there, ascending; "" among them is the CPU build."""
-        place = f"{os}-{machine}"
-        found = [b.cuda for b in self.conda_builds(channel, version) if place in b.platforms]
-        return tuple(sorted(found, key=numbers))
+        found = self.conda(channel=channel, version=version, os=os, machine=machine)
+        return tuple(sorted((build.cuda for build in found), key=numbers))
 
     def conda_newest(self, channel: str, os: str, machine: str, cuda: str | None = None) -> str | None:
         """Newest release that a channel is known to have there, with that CUDA when one is named."""
-        place = f"{os}-{machine}"
-        found = [
-            b.release for b in self.conda_builds(channel) if place in b.platforms and (cuda is None or b.cuda == cuda)
-        ]
-        return max(found, key=numbers, default=None)
+        found = self.conda(channel=channel, os=os, machine=machine)
+        releases = [build.release for build in found if cuda is None or build.cuda == cuda]
+        return max(releases, key=numbers, default=None)
 
     def known_bad(
         self,

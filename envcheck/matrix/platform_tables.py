@@ -69,7 +69,7 @@ def _conda(row: Row) -> CondaBuild:
         cuda=row.version("cuda") or "",
         platforms=tuple(row.required("platforms").split()),
         cudnn=row.version("cudnn"),
-        sass=row.words("sass") or (() if not row["cuda"] else None),
+        sass=tuple(row.required("sass").split()) if row["cuda"] else (),
         ptx=ptx(row),
         notes=row["notes"],
         **tail(row),

@@ -303,15 +303,10 @@ class CondaBuild(Fact, frozen=True, kw_only=True):
     platforms: tuple[str, ...]
     """("linux-x86_64", "linux-aarch64")."""
     cudnn: str | None
-    sass: tuple[str, ...] | None
-    """None = unknown."""
+    sass: tuple[str, ...]
     ptx: tuple[str, ...] | None
+    """() = known to be none; None = unknown."""
     notes: str
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """SASS and PTX in one list, None = unknown."""
-        return None if self.sass is None else self.sass + (self.ptx or ())
 
 
 class JetPack(Fact, frozen=True, kw_only=True):
