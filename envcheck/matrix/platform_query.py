@@ -69,6 +69,10 @@ class PlatformQueries:
             and (os is None or machine is None or f"{os}-{machine}" in build.platforms)
         )
 
+    def conda_builds(self, channel: str, version: str | None = None) -> tuple[CondaBuild, ...]:
+        """Builds of one channel, of one release or of all."""
+        return self.conda(channel=channel, version=version)
+
     def conda_cuda(self, channel: str, version: str, os: str, machine: str) -> tuple[str, ...]:
         """CUDA versions that a channel has of a release there, ascending; "" among them is the CPU build."""
         found = self.conda(channel=channel, version=version, os=os, machine=machine)
