@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from envcheck.lazy import Regex
 from envcheck.nvidia_smi.text import clean_lines
 
 
@@ -74,8 +75,8 @@ def smi_error(text: str) -> str | None:
     return found.kind if found else None
 
 
-_LIBRARY = re.compile(r"NVML library version\s*:\s*(\d+(?:\.\d+)+)", re.IGNORECASE)
-_LOST = re.compile(
+_LIBRARY = Regex(r"NVML library version\s*:\s*(\d+(?:\.\d+)+)", re.IGNORECASE)
+_LOST = Regex(
     r"Unable to determine the device handle for\s+GPU\s*(\d+)?\s*:?\s*((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)?"
     r"\s*:\s*([^.\n]+)",
     re.IGNORECASE,
@@ -99,7 +100,7 @@ def lost_gpus(text: str) -> list[tuple[int | None, str | None, str]]:
 
 # How shells say that there is no such program. The names of Windows' cmd message in other languages are recognised by
 # the quoted program name at the start of the line and the absence of anything else that nvidia-smi could have said.
-_NOT_FOUND = re.compile(
+_NOT_FOUND = Regex(
     r"nvidia-smi(?:\.exe)?['\"’`»”]?\s*:?\s*(?:command\s+)?not\s+found"
     r"|command not found:\s*nvidia-smi|unknown command:?\s+['\"]?nvidia-smi"
     r"|command ['\"‘]nvidia-smi['\"’] not found"

@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass, field
 
 from envcheck.facts import NvidiaGpu
+from envcheck.lazy import Regex
 from envcheck.nvidia_smi.errors import lost_gpus
 from envcheck.nvidia_smi.text import clean_lines
 from envcheck.nvidia_smi.units import word
 
-_GPU = re.compile(r"^[\s|]*GPU\s+(\d+)\s*:\s*([^\s:][^:(]*?(?:\([^)U]*\)[^:(]*?)*)\s*(?:\(\s*UUID.*)?$")
-_MIG = re.compile(r"^[\s|]*MIG\s+(\d+c\.\d+g\.\d+gb\S*|\d+g\.\d+gb\S*)\s+Device\s+(\d+)\s*:")
+_GPU = Regex(r"^[\s|]*GPU\s+(\d+)\s*:\s*([^\s:][^:(]*?(?:\([^)U]*\)[^:(]*?)*)\s*(?:\(\s*UUID.*)?$")
+_MIG = Regex(r"^[\s|]*MIG\s+(\d+c\.\d+g\.\d+gb\S*|\d+g\.\d+gb\S*)\s+Device\s+(\d+)\s*:")
 
 
 def parse_list(text: str) -> tuple[NvidiaGpu, ...] | None:
@@ -53,7 +54,7 @@ class Versions:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-_VERSION = re.compile(r"^\W*(NVIDIA-SMI|NVML|DRIVER|KMD|CUDA|CUDA UMD)\s+version\s*:\s*(\S+)", re.IGNORECASE)
+_VERSION = Regex(r"^\W*(NVIDIA-SMI|NVML|DRIVER|KMD|CUDA|CUDA UMD)\s+version\s*:\s*(\S+)", re.IGNORECASE)
 _FIELDS = {
     "nvidia-smi": "smi_version",
     "nvml": "nvml_version",

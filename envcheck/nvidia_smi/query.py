@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from envcheck.facts import NvidiaGpu
+from envcheck.lazy import Regex
 from envcheck.nvidia_smi.text import clean_lines
 from envcheck.nvidia_smi.units import broken, compute_mode, display_bus_id, integer, number, size, word, yes
 
@@ -60,9 +61,9 @@ _FIELDS: dict[str, tuple[str, _Convert]] = {
 _OTHER = {"driver_version", "count", "gpu_uuid", "uuid", "gpu_serial", "serial", "timestamp", "pstate", "vbios_version"}
 
 # What may stand in a header line: "memory.total [MiB]".
-_COLUMN = re.compile(r"^([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:\s+\[[^\]]*\])?$")
-_THROTTLE = re.compile(r"^clocks_(?:throttle|event)_reasons\.(\w+)$")
-_INVALID = re.compile(r"Field \"?([\w.]+)\"? is not a valid field to query", re.IGNORECASE)
+_COLUMN = Regex(r"^([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:\s+\[[^\]]*\])?$")
+_THROTTLE = Regex(r"^clocks_(?:throttle|event)_reasons\.(\w+)$")
+_INVALID = Regex(r"Field \"?([\w.]+)\"? is not a valid field to query", re.IGNORECASE)
 
 
 def invalid_field(text: str) -> str | None:

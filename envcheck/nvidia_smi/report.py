@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from envcheck.facts import GpuProcess, NvidiaGpu
+from envcheck.lazy import Regex
 from envcheck.nvidia_smi.text import clean_lines
 from envcheck.nvidia_smi.units import compute_mode, integer, number, size, version, word, yes
 
-_GPU = re.compile(r"^\s*GPU\s+((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
-_ENTRY = re.compile(r"^(\s*)(\S[^:]*?)\s*(?::\s?(.*))?$")
-_TOP = re.compile(r"^\s*(Driver Version|CUDA Version|KMD Version|CUDA UMD Version|Attached GPUs)\s*:\s*(.*)$")
+_GPU = Regex(r"^\s*GPU\s+((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_ENTRY = Regex(r"^(\s*)(\S[^:]*?)\s*(?::\s?(.*))?$")
+_TOP = Regex(r"^\s*(Driver Version|CUDA Version|KMD Version|CUDA UMD Version|Attached GPUs)\s*:\s*(.*)$")
 
 Path = tuple[str, ...]
 

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 import msgspec
 
 from envcheck.facts import GpuProcess, NvidiaGpu
+from envcheck.lazy import Regex
 from envcheck.nvidia_smi.errors import lost_gpus
 from envcheck.nvidia_smi.text import clean_lines
 from envcheck.nvidia_smi.units import broken, bus_id, compute_mode, integer, number, size, word, yes
 
 # R610 renamed "Driver Version" to "KMD Version" and "CUDA Version" to "CUDA UMD Version"; before R410 there was no
 # CUDA version. On WSL the first number is that of the Linux program, the second that of the Windows driver.
-_HEADER = re.compile(r"NVIDIA-SMI\s+(\d+(?:\.\d+)+|N/A)?")
-_DRIVER = re.compile(r"(?:Driver|KMD)\s+Version\s*:\s*([\w./]+)")
-_CUDA = re.compile(r"CUDA\s+(?:UMD\s+)?Version\s*:\s*([\w./!]+)")
+_HEADER = Regex(r"NVIDIA-SMI\s+(\d+(?:\.\d+)+|N/A)?")
+_DRIVER = Regex(r"(?:Driver|KMD)\s+Version\s*:\s*([\w./]+)")
+_CUDA = Regex(r"CUDA\s+(?:UMD\s+)?Version\s*:\s*([\w./!]+)")
 _HEADER_REACH = 320
 _LONGEST_LINE = 400
 """No line of a screen is longer; what is, belongs to something else in the paste."""
@@ -29,34 +30,34 @@ _LONGEST_ROW = 14
 """Lines that the row of one GPU may take, wrapped ones included."""
 
 _ADDRESS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
-_ROW = re.compile(
+_ROW = Regex(
     r"^[\s|]*(?P<index>\d{1,3})\s+(?P<name>[A-Za-z(\[]\S*(?:\s+\S+)*?)\s+(?P<persistence>On|Off|WDDM|TCC|MCDM|N/A|ERR!)?"
     rf"\s*\|\s*(?P<bus>{_ADDRESS}|N/A)\s+(?P<display>On|Off|N/A|ERR!)?(?P<rest>.*)$"
 )
 # The same with the line cut behind the name: only believed in a line that begins with a bar.
-_ROW_CUT = re.compile(
+_ROW_CUT = Regex(
     r"^\s*\|\s*(?P<index>\d{1,3})\s+(?P<name>[A-Za-z(\[]\S*(?:\s\S+)*?)\s+(?P<persistence>On|Off|WDDM|TCC|MCDM)\s*"
     r"(?:\|\s*(?P<bus>[0-9A-Fa-f:.]*)(?P<display>)(?P<rest>))?$"
 )
-_SENSORS = re.compile(
+_SENSORS = Regex(
     r"(?P<fan>\d+\s?%|N/A|ERR!)\s+(?P<temp>\d+\s?C|N/A|ERR!)\s+(?P<perf>P\d+|N/A|ERR!)\s+"
     r"(?P<draw>\d+(?:\.\d+)?\s?W|N/A|ERR!|Unknown Error)\s*/\s*(?P<cap>\d+(?:\.\d+)?\s?W|N/A|ERR!)"
 )
-_MEMORY = re.compile(r"(\d+)\s?MiB\s*/\s*(\d+)\s?MiB")
-_LOAD = re.compile(
+_MEMORY = Regex(r"(\d+)\s?MiB\s*/\s*(\d+)\s?MiB")
+_LOAD = Regex(
     r"(?P<load>\d+\s?%|N/A|ERR!)\s+(?P<mode>Default|E\.\s*Process|E\.\s*Thread|Exclusive\w*|Prohibited|N/A|ERR!)"
 )
-_MIG = re.compile(r"(Enabled|Disabled)\*?")
-_ECC = re.compile(r"\|\s*(\d+|N/A|Off|On|ERR!)\s*(?:\||$)")
+_MIG = Regex(r"(Enabled|Disabled)\*?")
+_ECC = Regex(r"\|\s*(\d+|N/A|Off|On|ERR!)\s*(?:\||$)")
 
-_MIG_ROW = re.compile(r"^[\s|]*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*\|\s*(\d+)\s?MiB\s*/\s*(\d+)\s?MiB")
-_PROCESS = re.compile(
+_MIG_ROW = Regex(r"^[\s|]*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*\|\s*(\d+)\s?MiB\s*/\s*(\d+)\s?MiB")
+_PROCESS = Regex(
     r"^[\s|]*(?P<gpu>\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?P<pid>\d+)\s+(?P<type>[CGM](?:\+[CGM])*)\s+(?P<name>.*?)"
     r"\s+(?P<memory>\d+\s?MiB|N/A)\s*\|?$"
 )
-_PROCESS_OLD = re.compile(r"^[\s|]*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>\S.*?)\s+(?P<memory>\d+\s?MiB|N/A)\s*\|?$")
-_END = re.compile(r"(?:MIG devices|Processes)\s*:|No running processes|=+\s*NVSMI LOG")
-_RULE = re.compile(r"^[\s|+]*[-=+|]{8,}")
+_PROCESS_OLD = Regex(r"^[\s|]*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>\S.*?)\s+(?P<memory>\d+\s?MiB|N/A)\s*\|?$")
+_END = Regex(r"(?:MIG devices|Processes)\s*:|No running processes|=+\s*NVSMI LOG")
+_RULE = Regex(r"^[\s|+]*[-=+|]{8,}")
 
 
 @dataclass

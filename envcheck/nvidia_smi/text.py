@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from envcheck.lazy import Regex
 
-_QUOTE = re.compile(r"^(?:[ \t]*>)+[ \t]?")
+_QUOTE = Regex(r"^(?:[ \t]*>)+[ \t]?")
 _BARS = str.maketrans({"│": "|", "┃": "|", "║": "|", "\u00a0": " ", "\ufeff": " "})
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_ANSI = Regex(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def clean_lines(text: str) -> list[str]:

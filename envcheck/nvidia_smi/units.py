@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", re.IGNORECASE)
+from envcheck.lazy import Regex
+
+_NUMBER = Regex(r"-?\d+(?:\.\d+)?")
+_SIZE = Regex(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", re.IGNORECASE)
 _FACTOR = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_VERSION = Regex(r"\d+(?:\.\d+)+")
 
 BROKEN = ("Unknown Error", "GPU is lost", "GPU requires reset", "ERR!")
 """Cells that say that the GPU did not answer. "N/A" and "Not Supported" are ordinary."""
@@ -65,10 +67,10 @@ def version(text: str | None) -> str | None:
 
 
 _MODES = (
-    (re.compile(r"^(?:E\.?\s*Process|Exclusive[_ ]?Process)$", re.IGNORECASE), "Exclusive_Process"),
-    (re.compile(r"^(?:E\.?\s*Thread|Exclusive(?:[_ ]?Thread)?)$", re.IGNORECASE), "Exclusive_Thread"),
-    (re.compile(r"^Prohibited$", re.IGNORECASE), "Prohibited"),
-    (re.compile(r"^Default$", re.IGNORECASE), "Default"),
+    (Regex(r"^(?:E\.?\s*Process|Exclusive[_ ]?Process)$", re.IGNORECASE), "Exclusive_Process"),
+    (Regex(r"^(?:E\.?\s*Thread|Exclusive(?:[_ ]?Thread)?)$", re.IGNORECASE), "Exclusive_Thread"),
+    (Regex(r"^Prohibited$", re.IGNORECASE), "Prohibited"),
+    (Regex(r"^Default$", re.IGNORECASE), "Default"),
 )
 
 

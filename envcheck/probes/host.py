@@ -11,6 +11,7 @@ from pathlib import Path
 from envcheck.process import Run, run
 
 READ_LIMIT = 4 * 1024 * 1024
+_BITE = 256 * 1024
 
 
 def _root() -> Path:
@@ -38,13 +39,34 @@ class Host:
         """The place of an absolute path of the machine."""
         return self.root / name.lstrip("/")
 
-    def text(self, name: str) -> str | None:
-        """Contents of a small file, None when it is absent or unreadable."""
+    def data(self, name: str, limit: int = READ_LIMIT) -> bytes | None:
+        """The first bytes of a file, None when it is absent or unreadable."""
         try:
-            with self.path(name).open("rb") as file:
-                return file.read(READ_LIMIT).decode("utf-8", "backslashreplace")
+            with self.path(name).open("rb", buffering=0) as file:
+                chunks = []
+                # In small bites: files of /proc/sys refuse a read of megabytes with ENOMEM.
+                while limit > 0 and (chunk := file.read(min(limit, _BITE))):
+                    chunks.append(chunk)
+                    limit -= len(chunk)
         except OSError:
             return None
+        return b"".join(chunks)
+
+    def text(self, name: str, limit: int = READ_LIMIT) -> str | None:
+        """Contents of a small file, None when it is absent or unreadable."""
+        found = self.data(name, limit)
+        return None if found is None else found.decode("utf-8", "backslashreplace")
+
+    def head(self, name: str, size: int = 16 * 1024) -> str:
+        """The beginning of a file in one read, "" when it is absent.
+
+        For files that the kernel writes while they are read: /proc/cpuinfo of 256 cores costs as much as all the rest.
+        """
+        try:
+            with self.path(name).open("rb", buffering=0) as file:
+                return (file.read(size) or b"").decode("utf-8", "backslashreplace")
+        except OSError:
+            return ""
 
     def exists(self, name: str) -> bool | None:
         """True, False, or None where the directory may not be looked into."""

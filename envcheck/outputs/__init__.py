@@ -1,0 +1,1 @@
+"""What other programs print, as facts: pure functions over text, used on the live machine and on pastes alike."""

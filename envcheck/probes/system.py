@@ -1,0 +1,30 @@
+"""The operating system and the machine below it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from envcheck.facts import Facts, System
+from envcheck.probes import linux, macos, windows
+from envcheck.probes.host import Host
+
+
+def probe(host: Host) -> Facts:
+    """The part of the operating system that this host runs."""
+    if host.platform == "win32":
+        return windows.probe(host)
+    if host.platform == "darwin":
+        return macos.probe(host)
+    return linux.probe(host)
+
+
+def space(host: Host) -> Facts:
+    """Free space on disk and in shared memory."""
+    if host.platform.startswith("linux"):
+        return linux.space(host)
+    try:
+        disk = shutil.disk_usage(sys.prefix).free
+    except OSError:
+        return Facts()
+    return Facts(system=System(disk_free=disk))
