@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from envcheck.errors import MatrixError
-from envcheck.matrix.versions import numbers
 
 TAIL = ("source", "checked", "confidence")
 """Every table ends with these columns: where the fact was seen, when, and how sure it is."""
@@ -122,6 +121,9 @@ def read_table(directory: Path, file: str, columns: tuple[str, ...]) -> Iterator
         raise MatrixError(f"matrices/{file}: cannot be read: {error.strerror}") from None
 
 
-def ascending(versions: Iterable[str]) -> list[str]:
-    """Version strings from the oldest to the newest."""
-    return sorted(versions, key=numbers)
+def raw_rows(directory: Path, file: str) -> list[Row]:
+    """Rows of a table with whatever columns its header names: for the checks that look at several tables."""
+    with (directory / file).open(newline="", encoding="utf-8") as stream:
+        reader = csv.reader(stream)
+        header = next(reader, [])
+        return [Row(file, reader.line_num, dict(zip(header, cells, strict=False))) for cells in reader]
