@@ -138,6 +138,9 @@ def print_line(line: Line, console: Console, width: int = 0) -> None:
     """Prints one line, wrapped to the console; commands are never wrapped."""
     width = width or max(40, min(console.width, 100))
     style = STYLES.get(line.style, "")
+    if not line.text:
+        console.print()
+        return
     if line.command:
         # A command must survive copying: it is never wrapped, however narrow the terminal.
         console.print(Text(" " * INDENT + line.text, style="cyan"), soft_wrap=True, highlight=False)
