@@ -50,7 +50,7 @@ class Examination:
         self.deadline = time.monotonic() + max(timeout - GRACE, 1.0)
         self.named = python is not None
         self.choice = choose(python)
-        then = (PAYLOAD, *arguments(level=SMOKE_LEVEL)) if self.smoke else ()
+        then: list[str | Path] = [PAYLOAD, *arguments(level=SMOKE_LEVEL)] if self.smoke else []
         self.now = "the Python under test starts"
         self.questioning = Questioning(self.choice.python, quick=quick, then=then, on_stage=self._stage)
 
