@@ -1,0 +1,67 @@
+"""A smoke test that cannot fail is a defect: each is shown broken operations, and healthy ones from many seeds."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from envcheck import process
+from envcheck.smoke import list_checks
+
+FAULTS = Path(__file__).with_name("faults.py")
+SEEDS = int(os.environ.get("ENVCHECK_SMOKE_SEEDS", "2"))
+# Backends of attention that refuse tensors on the CPU, so no fault can be planted without their hardware.
+NEED_HARDWARE = {"attention-efficient", "attention-cudnn"}
+
+pytestmark = pytest.mark.torch
+
+
+def _lines(python: str, *arguments: str, timeout: float) -> list[dict]:
+    # One thread: the tensors are small, and a busy machine spends its time handing work over.
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = process.run([python, FAULTS, *arguments], timeout=timeout, env=env)
+    assert done.ok, f"{done.status} {done.returncode}\n{done.stderr[-4000:]}"
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def verdicts(python_with_torch: str) -> list[dict]:
+    """Every planted fault and what the smoke test said."""
+    seed = int.from_bytes(os.urandom(3), "little")
+    print("seed", seed)
+    return _lines(python_with_torch, "RUN", str(seed), timeout=600)
+
+
+def test_every_planted_fault_is_found(verdicts: list[dict]) -> None:
+    missed = [v for v in verdicts if v["status"] != "failed"]
+    assert not missed, "\n".join(map(str, missed))
+
+
+def test_no_planted_fault_is_a_dud(verdicts: list[dict]) -> None:
+    assert not [v["fault"] for v in verdicts if not v["hits"]]
+
+
+def test_each_smoke_test_has_a_fault_and_there_are_many(verdicts: list[dict]) -> None:
+    assert len({v["fault"] for v in verdicts}) == len(verdicts) >= 40
+    assert {v["test"] for v in verdicts} == {e.name for e in list_checks(1)} - NEED_HARDWARE
+
+
+def test_failures_say_what_was_wrong(verdicts: list[dict]) -> None:
+    assert not [v["fault"] for v in verdicts if not v["detail"]]
+    said = {v["fault"]: v["detail"] for v in verdicts}
+    assert "device to host" in said["copy back: one bit flipped"]
+    assert "host to device" in said["copy: one bit flipped on the way there"]
+    assert "NaN" in said["product: NaN"]
+    assert "gradient of the weight" in said["linear: weight gradient dropped"]
+
+
+def test_no_false_failure(python_with_torch: str) -> None:
+    first = int.from_bytes(os.urandom(3), "little")
+    lines = _lines(python_with_torch, "SOUND", str(first), str(SEEDS), timeout=120 + 10 * SEEDS)
+    assert lines[:-1] == []
+    counts = lines[-1]["passed"]
+    assert set(counts.values()) == {SEEDS}
+    assert len([key for key in counts if key.endswith("@cpu")]) >= 20
