@@ -338,21 +338,26 @@ def gpus(facts: Facts, matrix: Matrix) -> tuple[Gpu, ...]:
         ]
     filled = []
     for gpu in seen:
-        capability = gpu.capability or said.get(_key(gpu.name)) or capability_of_name(gpu.name, matrix)
+        capability = gpu.capability or said.get(base_name_of_gpu(gpu.name)) or capability_of_name(gpu.name, matrix)
         filled.append(Gpu(gpu.index, gpu.name, capability))
     return tuple(filled)
 
 
-def _key(name: str | None) -> str:
+def base_name_of_gpu(name: str | None) -> str:
+    """A product name as it is compared: lower case, without the maker."""
     return re.sub(r"^nvidia\s+", "", (name or "").strip().lower())
 
 
 def _capabilities_said(facts: Facts) -> dict[str, str]:
     """Capabilities by product name, as torch or a warning of torch said them."""
-    said = {_key(d.name): d.compute_capability for d in facts.torch.devices or () if d.name and d.compute_capability}
+    said = {
+        base_name_of_gpu(d.name): d.compute_capability
+        for d in facts.torch.devices or ()
+        if d.name and d.compute_capability
+    }
     for gpu in _gpus_of_symptoms(facts):
         if gpu.name and gpu.capability:
-            said.setdefault(_key(gpu.name), gpu.capability)
+            said.setdefault(base_name_of_gpu(gpu.name), gpu.capability)
     return {name: capability for name, capability in said.items() if capability}
 
 
@@ -364,9 +369,9 @@ def _gpus_of_symptoms(facts: Facts) -> Iterator[Gpu]:
         if not name and not capability:
             continue
         index = item.details.get("index")
-        if (index, _key(name)) in done or (None, _key(name)) in done:
+        if (index, base_name_of_gpu(name)) in done or (None, base_name_of_gpu(name)) in done:
             continue
-        done.add((index, _key(name)))
+        done.add((index, base_name_of_gpu(name)))
         yield Gpu(int(index) if index and index.isdigit() else None, name, capability)
 
 
