@@ -60,7 +60,7 @@ def coverage(
     if doubtful:
         why = f"{doubtful} runs on compute capability {cc} only in builds of CUDA {_UNIFIED_FROM} or newer"
         return Coverage(kind="unknown", by=doubtful, reason=f"{why}, and the build's CUDA is not known")
-    if not ptx_known:
+    if not ptx_known and not _all_newer(sass, device):
         return Coverage(kind="unknown", reason=f"no machine code for {cc}, and whether there is PTX is not known")
     if not entries:
         return Coverage(kind="none", reason="the build has no NVIDIA code at all")
@@ -100,6 +100,11 @@ def _same_family(code: Capability, device: Capability, suffix: str) -> bool:
     if suffix == "a" or code in _TEGRA or code in _THOR:
         return code == device
     return code[0] == device[0] and code[1] <= device[1]
+
+
+def _all_newer(entries: list[re.Match[str]], device: Capability) -> bool:
+    """PTX is made for one of the architectures of the list, so where all are newer, none of it can help."""
+    return bool(entries) and all((int(m[2]), int(m[3])) > device for m in entries)
 
 
 def _best_ptx(entries: list[re.Match[str]], device: Capability) -> str | None:

@@ -106,6 +106,13 @@ class Names:
             self.cache[name] = self._gpu(name)
         return self.cache[name]
 
+    def near(self, name: str) -> tuple[str, ...]:
+        """Boards whose names are close to an unknown one, for a message."""
+        import difflib  # only when a name was wrong
+
+        spelled = difflib.get_close_matches(spelling(name), list(self.rows), n=3, cutoff=0.7)
+        return tuple(self.rows[known]["name"] for known in spelled)
+
     def _gpu(self, name: str) -> GpuModel | None:
         text = _TRAILER.sub("", name.lower()).strip()
         text = text.removeprefix("gpu 0: ").strip()

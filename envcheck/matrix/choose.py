@@ -1,0 +1,66 @@
+"""Choosing builds: which releases have one that a GPU, a driver and a Python can use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from envcheck.matrix.query import Matrix
+from envcheck.matrix.rows import Coverage, Release, Variant
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """One build of one release, and how it suits what was asked."""
+
+    release: Release
+    variant: Variant
+    coverage: Coverage | None
+    """None when no GPU was named."""
+    driver: str | None
+    """"yes" | "doubtful" | None (no driver was named)."""
+
+    @property
+    def sure(self) -> bool:
+        """The build is published for certain and known to have the code."""
+        return self.variant.status != "unconfirmed" and (self.coverage is None or self.coverage.runs is True)
+
+
+def fits(
+    matrix: Matrix,
+    os: str,
+    machine: str,
+    *,
+    compute_capability: str | None = None,
+    driver: str | None = None,
+    driver_os: str | None = None,
+    python: str | None = None,
+) -> Iterator[Fit]:
+    """CUDA builds that suit, newest release first, newest CUDA first; those that surely do not are left out.
+
+    driver_os: "windows" for WSL, whose drivers have Windows numbers.
+    """
+    for release in reversed(matrix.releases):
+        for variant in reversed(matrix.variants(release.version, os, machine)):
+            if variant.cuda is None:
+                continue
+            if python and python not in matrix.pythons(release.version, os, machine, variant.name):
+                continue
+            runs = matrix.driver_runs(driver, variant.cuda, driver_os or os) if driver else None
+            if driver and runs == "no":
+                continue
+            covered = _covered(matrix, variant, compute_capability, driver, driver_os or os)
+            if covered is None or covered.runs is not False:
+                yield Fit(release=release, variant=variant, coverage=covered, driver=runs)
+
+
+def _covered(matrix: Matrix, variant: Variant, cc: str | None, driver: str | None, driver_os: str) -> Coverage | None:
+    if cc is None:
+        return None
+    return matrix.coverage(
+        matrix.arch_list(variant.release, variant.name, variant.os, variant.machine),
+        cc,
+        build_cuda=variant.cuda,
+        driver_cuda=matrix.driver_cuda(driver, driver_os) if driver else None,
+        machine=variant.machine,
+    )
