@@ -6,6 +6,7 @@ import re
 
 from envcheck.matrix.rows import AmdModel
 from envcheck.matrix.tables import Tables
+from envcheck.matrix.text import Row
 
 _GFX = re.compile(r"\bgfx(\d{3,4}|90[ac])\b")
 _NOISE = re.compile(
@@ -26,8 +27,8 @@ def find(tables: Tables, name: str) -> AmdModel | None:
     plain = re.sub(r"\s+", " ", _NOISE.sub(" ", text)).strip()
     rows = tables.amd_names
     spelled = _board(plain)
-    for candidate in dict.fromkeys((plain, spelled)):
-        row = rows.get(candidate) or rows.get(f"radeon {candidate}") or rows.get(f"instinct {candidate}")
+    short = _squeezed(spelled)
+    for row in (rows.get(plain), rows.get(spelled), *(_by_squeezed(rows, s) for s in (short, f"rx{short}"))):
         if row is not None:
             return _model(
                 name,
@@ -43,6 +44,15 @@ def find(tables: Tables, name: str) -> AmdModel | None:
     return _model(
         name, chip, kind=None, exact=False, source="amd_gpus.csv by chip or part of the name", confidence="derived"
     )
+
+
+def _squeezed(text: str) -> str:
+    """A name without blanks and brand words: "Radeon RX 7900 XTX" -> "rx7900xtx"."""
+    return re.sub(r"[^a-z0-9]", "", re.sub(r"\b(radeon|instinct)\b", "", text))
+
+
+def _by_squeezed(rows: dict[str, Row], short: str) -> Row | None:
+    return next((row for name, row in rows.items() if _squeezed(name) == short), None) if short else None
 
 
 def _board(text: str) -> str:

@@ -56,6 +56,14 @@ class PlatformTables(Base):
         return tuple(self.keyed(rows, lambda r: r["id"], _known_bad, "id").values())
 
     @cached_property
+    def disagreements(self) -> tuple[Row, ...]:
+        """Where sources say different things, and which one the tables follow: for readers, nothing computes with it."""
+        rows = self.read("disagreements.csv", "table topic one_says other_says we_use")
+        return tuple(
+            self.keyed(rows, lambda r: (r.required("table"), r.required("topic")), lambda r: r, "topic").values()
+        )
+
+    @cached_property
     def platform_facts(self) -> dict[str, PlatformFact]:
         """Facts of single platforms by id."""
         rows = self.read("platform_facts.csv", "id platform torch_from torch_to value fact")

@@ -121,6 +121,20 @@ def read_table(directory: Path, file: str, columns: tuple[str, ...]) -> Iterator
         raise MatrixError(f"matrices/{file}: cannot be read: {error.strerror}") from None
 
 
+def check_shape(directory: Path, file: str) -> None:
+    """Reads a table by its own header; for tables that other parts of envcheck read themselves.
+
+    Raises:
+        MatrixError: as read_table does, and when the header does not end with TAIL.
+    """
+    with (directory / file).open(newline="", encoding="utf-8") as stream:
+        header = next(csv.reader(stream), [])
+    if tuple(header[-len(TAIL) :]) != TAIL:
+        raise MatrixError(f"matrices/{file}, row 1: the last columns are {header[-len(TAIL) :]}, not {list(TAIL)}")
+    for _ in read_table(directory, file, tuple(header[: -len(TAIL)])):
+        pass
+
+
 def raw_rows(directory: Path, file: str) -> list[Row]:
     """Rows of a table with whatever columns its header names: for the checks that look at several tables."""
     with (directory / file).open(newline="", encoding="utf-8") as stream:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from envcheck.errors import MatrixError
 from envcheck.matrix.tables import Tables
-from envcheck.matrix.text import Row, raw_rows
+from envcheck.matrix.text import Row, check_shape, raw_rows
 from envcheck.matrix.versions import at_least, capability, cuda_of_variant, numbers, short
 
 ORDER_OF_PLATFORM = {"linux": "manylinux", "windows": "win", "macos": "macosx"}
@@ -66,6 +66,8 @@ def _read_all(tables: Tables) -> None:
     """Parses every table, so that each row passes the checks of loading."""
     from envcheck.matrix.gpus import Names
 
+    for path in sorted(tables.directory.glob("*.csv")):
+        check_shape(tables.directory, path.name)
     for owner in (tables, Names(tables)):
         for cls in type(owner).__mro__:
             for name, item in vars(cls).items():

@@ -181,6 +181,9 @@ def _known_bad(checker: Checker) -> Iterator[MatrixError]:
         for os in row.words("os"):
             if os not in ("linux", "windows", "macos"):
                 yield row.error("os", f"'{os}' is none of: linux, windows, macos")
+    for row in checker.rows("disagreements.csv"):
+        if not (checker.tables.directory / row["table"]).is_file():
+            yield row.error("table", f"there is no table {row['table']}")
     for row in checker.rows("platform_facts.csv"):
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row["id"]):
             yield row.error("id", "is not in kebab-case")
