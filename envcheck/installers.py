@@ -301,4 +301,5 @@ def _conda_forge(order: Order, place: Place) -> tuple[str, ...]:
     specs += [p.name for p in order.packages[1:]]
     if order.conda_cuda:
         specs.append(f"cuda-version={order.conda_cuda}")
+    specs += order.extras
     return (line((*_conda_call(place), "-c", "conda-forge", "--override-channels", *specs), place.shell),)

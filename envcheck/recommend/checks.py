@@ -77,13 +77,14 @@ def _judge(ctx: Context, build: Build) -> Verdict:
             (reasons if isinstance(item, Reason) else doubts).append(item)  # type: ignore[arg-type]
     companions: dict[str, str] = {}
     plain: list[str] = []
+    pythonless = any(r.kind == "python" for r in reasons)
     for package in ("torchvision", "torchaudio", "triton"):
         made = pair(ctx.matrix, build, package, ctx.machine)
         if made.version is not None and (package != "triton" or package in ctx.companions):
             companions[package] = made.version
             if made.plain:
                 plain.append(package)
-        elif made.problem and package in ctx.companions:
+        elif made.problem and package in ctx.companions and not pythonless:
             reasons.append(Reason("python" if made.python else "companion", made.problem, made.python))
     return Verdict(
         build,
@@ -101,8 +102,7 @@ def _python(ctx: Context, build: Build) -> Iterator[Reason]:
     wanted = ctx.machine.python
     if wanted is None or wanted in build.pythons:
         return
-    usable = span(build.pythons) or "no Python on this platform"
-    yield Reason("python", f"has wheels for Python {usable}, none for {wanted}", nearest(build.pythons, wanted))
+    yield Reason("python", f"has no wheel for Python {wanted}", nearest(build.pythons, wanted))
 
 
 def span(pythons: tuple[str, ...]) -> str:
@@ -121,14 +121,14 @@ def _system(ctx: Context, build: Build) -> Iterator[Reason]:
         return
     floor = macos_floor(build, machine.python)
     if floor and not at_least(machine.os_version, floor):
-        yield Reason("macos", f"installs on macOS >= {floor} (this system: {machine.os_version})", floor)
+        yield Reason("macos", f"needs macOS >= {floor} (this system: {machine.os_version})", floor)
         return
     mps = build.release.mps_min_macos
     if ctx.device == "mps":
         if mps is None:
             yield Reason("macos", "has no MPS")
         elif not at_least(machine.os_version, mps):
-            yield Reason("macos", f"uses the GPU (MPS) on macOS >= {mps} (this system: {machine.os_version})", mps)
+            yield Reason("macos", f"needs macOS >= {mps} for the GPU (this system: {machine.os_version})", mps)
 
 
 def _driver(ctx: Context, build: Build) -> Iterator[Reason | str]:

@@ -57,10 +57,10 @@ def _for_python(matrix: Matrix, package: str, version: str, machine: Machine) ->
     if row is None or machine.python is None:
         return Pair(version)
     if row.pythons and machine.python not in row.pythons and "py3" not in row.pythons:
-        problem = f"would need {package} {version}, which has no wheel for Python {machine.python}"
+        problem = f"has no {package} with a wheel for Python {machine.python}"
         return Pair(None, problem, python=nearest(row.pythons, machine.python))
     if machine.python_full and f"!={machine.python_full}" in (row.requires_python or "").split(","):
-        problem = f"would need {package} {version}, which excludes Python {machine.python_full}"
+        problem = f"has a {package} that excludes Python {machine.python_full}"
         return Pair(None, problem, python=f"another patch than {machine.python_full}")
     return Pair(version)
 

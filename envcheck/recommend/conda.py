@@ -89,6 +89,11 @@ def extras(build: Build, machine: Machine) -> tuple[str, ...]:
 def warnings(build: Build, machine: Machine) -> list[str]:
     """What conda does differently from what one expects."""
     lines = []
+    if extras(build, machine):
+        lines.append(
+            "cuDNN from 9.11 on does not run before Turing, so an older one is asked for; if conda finds no such pair, "
+            "take the wheels (--manager pip)."
+        )
     if build.channel == FORGE and build.variant.cuda:
         cuda = build.variant.cuda
         lines.append(

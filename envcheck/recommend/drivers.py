@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from envcheck.facts import Facts
 from envcheck.matrix import Matrix
 from envcheck.matrix.versions import numbers
-from envcheck.recommend.machine import Card, describe, driver_range
+from envcheck.recommend.machine import LTS_BRANCH, Card, describe, driver_range
 
-LTS_BRANCH = 580
-"""The long-lived branch that still drives every card from Maxwell on."""
 CHECK = "nvidia-smi"
 
 _DEBIAN_LIKE = frozenset({"ubuntu", "linuxmint", "pop", "elementary", "zorin", "neon", "tuxedo"})

@@ -8,7 +8,7 @@ from envcheck.matrix import Release
 from envcheck.matrix.versions import at_least, numbers
 from envcheck.recommend.candidates import Build, Reason, Verdict
 from envcheck.recommend.checks import Context, judge, span
-from envcheck.recommend.choose import candidates
+from envcheck.recommend.choose import anything, candidates
 
 Admit = Callable[[Release, Build], bool]
 
@@ -17,10 +17,12 @@ FIXABLE = ("python", "driver", "ptx-driver", "companion", "macos", "glibc")
 _HARDWARE = frozenset({"gpu-code", "gpu-doubt", "cudnn", "gfx", "unconfirmed"})
 
 
-def why(ctx: Context, verdict: Verdict, newest: str, *, stable: bool) -> list[str]:
+def why(ctx: Context, verdict: Verdict, newest: str, *, stable: bool, wish: str) -> list[str]:
     """Why this build."""
     build = verdict.build
-    lines = [_release_line(build, newest, stable)]
+    lines = [_release_line(build, newest, stable, wish)]
+    if ctx.machine.installed.get("torch") in (f"{build.release.version}+{build.variant.name}", build.release.version):
+        lines.append(f"torch {ctx.machine.installed['torch']} is installed already.")
     if build.variant.cuda:
         lines.append(_driver_line(ctx, build))
     lines += _code_lines(verdict)
@@ -30,12 +32,13 @@ def why(ctx: Context, verdict: Verdict, newest: str, *, stable: bool) -> list[st
     return [line for line in lines if line]
 
 
-def _release_line(build: Build, newest: str, stable: bool) -> str:
+def _release_line(build: Build, newest: str, stable: bool, wish: str) -> str:
     version, day = build.release.version, build.release.released
     if version == newest:
         return f"torch {version} ({day}) is the newest release in the tables."
     kind = "newest settled release" if stable else "newest release"
-    return f"torch {version} ({day}) is the {kind} with a build that runs here."
+    of = f" that --torch {wish} admits" if wish else ""
+    return f"torch {version} ({day}) is the {kind}{of} with a build that runs here."
 
 
 def _driver_line(ctx: Context, build: Build) -> str:
@@ -66,6 +69,10 @@ def _code_lines(verdict: Verdict) -> list[str]:
 
 def _source_line(build: Build) -> str:
     variant = build.variant
+    if build.channel:
+        return f"The conda channel {build.channel} has it" + (f" for CUDA {variant.cuda}." if variant.cuda else ".")
+    if variant.os == "macos" and variant.machine == "x86_64":
+        return "Plain PyPI: wheels for Intel Macs end with torch 2.2.2."
     if variant.os == "macos":
         return "Plain PyPI: macOS has one wheel per release, with Metal (MPS) in it on Apple silicon."
     if variant.on_pypi:
@@ -106,15 +113,28 @@ def _failure(verdicts: list[Verdict]) -> str:
     if any(v.fits for v in verdicts):
         return ""
     telling = [v for v in verdicts if not any(other.kinds < v.kinds for other in verdicts)]
+    telling = [v for v in telling if not any(_nearer(other, v) for other in telling)]
     by_text: dict[str, list[str]] = {}
     for verdict in telling:
         text = " and ".join(dict.fromkeys(_short(r) for r in _decisive(verdict)))
         by_text.setdefault(text, []).append(verdict.build.variant.name)
+    if len(by_text) == 1:
+        return next(iter(by_text))
     return "; ".join(f"{_join(names)} {_agree(text, names)}" for text, names in by_text.items())
+
+
+def _nearer(other: Verdict, verdict: Verdict) -> bool:
+    """Both fail on the driver alone, and the other build asks for less."""
+    if other.kinds != {"driver"} or verdict.kinds != {"driver"}:
+        return False
+    asked, less = verdict.reasons[0].unlock, other.reasons[0].unlock
+    return asked is not None and less is not None and asked != less and at_least(asked, less)
 
 
 def _decisive(verdict: Verdict) -> Iterable[Reason]:
     """The reasons that matter most: what no one can change, then all that one could; an unseen build last."""
+    if "gpu-doubt" in verdict.kinds and "unconfirmed" in verdict.kinds:
+        return [r for r in verdict.reasons if r.kind == "unconfirmed"]
     code = [r for r in verdict.reasons if r.kind in ("gpu-code", "gfx")]
     fixed = [r for r in verdict.reasons if r.kind == "cudnn" or (r.kind in FIXABLE and r.unlock is None)]
     rest = [r for r in verdict.reasons if r.kind != "unconfirmed"]
@@ -131,6 +151,8 @@ def _agree(text: str, names: list[str]) -> str:
 
 
 def _short(reason: Reason) -> str:
+    if reason.kind == "gpu-doubt":
+        return f"may have no code {reason.text}"
     return "is not confirmed to exist" if reason.kind == "unconfirmed" else reason.text
 
 
@@ -146,7 +168,7 @@ def unlocks(ctx: Context, admit: Admit, than: Release | None) -> list[str]:
             break
         for verdict in (judge(ctx, b) for b in made):
             if changeable(verdict):
-                best.setdefault(_changes(verdict), verdict)
+                best.setdefault(changes(verdict), verdict)
     if not best:
         return []
     fewest = min(len(kinds) for kinds in best)
@@ -163,7 +185,8 @@ def changeable(verdict: Verdict) -> bool:
     return bool(verdict.reasons) and all(r.kind in FIXABLE and r.unlock is not None for r in verdict.reasons)
 
 
-def _changes(verdict: Verdict) -> frozenset[str]:
+def changes(verdict: Verdict) -> frozenset[str]:
+    """Kinds of changes that a build takes."""
     return frozenset("driver" if kind == "ptx-driver" else kind for kind in verdict.kinds)
 
 
@@ -180,15 +203,16 @@ def _needs(verdict: Verdict) -> str:
     )
 
 
-def ending(ctx: Context, admit: Admit) -> list[str]:
-    """That torch is about to end (or has ended) for these GPUs."""
+def ending(ctx: Context) -> list[str]:
+    """That torch is about to end (or has ended) for these GPUs, whatever release was wished for."""
     cards = [card for card in ctx.machine.cards or () if card.capability]
     old = [c for c in cards if (row := ctx.matrix.architecture(c.capability or "")) and row.last_cuda]
     if not old or ctx.device != "cuda":
         return []
-    names = ", ".join(sorted({card.name for card in old}))
+    ours = list(dict.fromkeys(card.name for card in ctx.machine.cards or ()))
+    names = ours[0] if len(ours) == 1 else _join(ours) + " together"
     doubtful: list[str] = []
-    for release, made in candidates(ctx, admit):
+    for release, made in candidates(ctx, anything):
         verdicts = [judge(ctx, b) for b in made]
         if any(not v.kinds & _HARDWARE for v in verdicts):
             if release.version == ctx.matrix.releases[-1].version:
@@ -196,14 +220,23 @@ def ending(ctx: Context, admit: Admit) -> list[str]:
             line = f"torch {release.version} is the last release known to have code for {names}"
             if doubtful:
                 line += f"; whether there is a {' or a '.join(doubtful)} is not confirmed"
-            return [line + ".", *_driver_end(ctx, names)]
+            return [line + ".", *_driver_end(ctx, _join(list(dict.fromkeys(card.name for card in old))))]
         doubtful += [f"{v.build.name}" for v in verdicts if v.kinds & _HARDWARE == {"unconfirmed"}]
     return []
 
 
+def first_with_code(ctx: Context) -> Verdict | None:
+    """The oldest build that has code for the cards."""
+    found = None
+    for _, made in candidates(ctx, anything):
+        verdicts = [v for v in (judge(ctx, b) for b in made) if not v.kinds & _HARDWARE]
+        found = verdicts[0] if verdicts else found
+    return found
+
+
 def _driver_end(ctx: Context, names: str) -> list[str]:
     high = ctx.driver_high
-    return [f"Driver branch {high} is the last for {names}: hold it there."] if high else []
+    return [f"Driver branch {high} is the last for {names}: hold it there."] if high and ctx.machine.driver else []
 
 
 def unconfirmed(ctx: Context, admit: Admit, chosen: Build) -> Verdict | None:
@@ -211,7 +244,8 @@ def unconfirmed(ctx: Context, admit: Admit, chosen: Build) -> Verdict | None:
     for release, made in candidates(ctx, admit):
         if numbers(release.version) <= numbers(chosen.release.version):
             return None
-        found = [v for v in (judge(ctx, b) for b in made) if v.kinds == {"unconfirmed"}]
-        if found:
+        verdicts = [judge(ctx, b) for b in made]
+        found = [v for v in verdicts if v.kinds == {"unconfirmed"}]
+        if found and not any(v.fits for v in verdicts):
             return found[0]
     return None

@@ -11,13 +11,14 @@ import msgspec
 from envcheck import installers
 from envcheck.matrix import Matrix
 from envcheck.matrix.versions import numbers
-from envcheck.recommend.candidates import Reason, Verdict, builds
+from envcheck.recommend.candidates import OLDEST, Reason, Verdict, builds
 from envcheck.recommend.checks import Context, judge, span
 from envcheck.recommend.choose import anything, candidates, choose
-from envcheck.recommend.drivers import target_branch, update_advice
-from envcheck.recommend.explain import FIXABLE, ending
+from envcheck.recommend.drivers import CHECK, target_branch, update_advice
+from envcheck.recommend.explain import FIXABLE, changeable, changes, ending, first_with_code
 from envcheck.recommend.machine import Card, Machine, Trouble
 from envcheck.recommend.model import Blocker, Plan
+from envcheck.recommend.orders import order_of
 
 if TYPE_CHECKING:
     from envcheck.recommend.planner import Planner
@@ -88,7 +89,7 @@ def blocker_of(trouble: Trouble, planner: Planner) -> Blocker:
     commands, way_out = trouble.commands, trouble.way_out
     if trouble.kind in ("driver-too-new", "driver-too-old-for-gpu", "driver-not-installed"):
         advice = update_advice(planner.facts, planner.matrix, str(_branch(trouble, planner)))
-        commands = advice.commands
+        commands = advice.commands if advice.commands != (CHECK,) else ()
         way_out = f"{way_out} {advice.text}" if trouble.kind == "driver-not-installed" else way_out
     return Blocker(kind=trouble.kind, text=trouble.text, way_out=way_out, commands=commands)
 
@@ -110,24 +111,30 @@ def blockers(planner: Planner, ctx: Context) -> list[Blocker]:
     if together is not None:
         return [together]
     nearest = min(verdicts, key=_distance)
-    merged: dict[str, Reason] = {}
-    for reason in nearest.reasons:
-        merged.setdefault(f"{reason.kind} {reason.text}", reason)
-    return [_blocker(planner, ctx, nearest, reason) for reason in merged.values()]
+    reasons = {f"{r.kind} {r.text}": r for r in nearest.reasons}
+    if "gpu-code" in nearest.kinds:  # what else stands against a build that has no code adds nothing
+        reasons = {"": next(r for r in nearest.reasons if r.kind == "gpu-code")}
+    return [_blocker(planner, ctx, nearest, reason) for reason in reasons.values()]
 
 
 def _distance(verdict: Verdict) -> tuple[object, ...]:
     """How far a build is from running: what nobody can change counts first, then how many things, then its age."""
     fixed = [r for r in verdict.reasons if r.kind not in FIXABLE or r.unlock is None]
     release = verdict.build.release.version
-    return len(fixed), len(verdict.kinds), tuple(-n for n in numbers(release)), not verdict.build.advertised
+    return (
+        not verdict.build.confirmed,
+        len(fixed),
+        len(verdict.kinds),
+        tuple(-n for n in numbers(release)),
+        not verdict.build.advertised,
+    )
 
 
 def _no_candidate(planner: Planner, ctx: Context) -> Blocker:
     wish = planner.wanted.wishes.torch
-    machine, releases = planner.machine, planner.matrix.releases
+    machine, newest = planner.machine, planner.matrix.releases[-1].version
     if wish and any(True for _ in candidates(ctx, anything)):
-        near = f"The tables have {releases[0].version} to {releases[-1].version}"
+        near = f"Releases from {_oldest()} to {newest} are planned for"
         return Blocker(
             kind="wish",
             text=f"No {_what(ctx.device)} of a release matches --torch {wish!r} on {machine.os} {machine.arch}.",
@@ -211,9 +218,15 @@ def _python_blocker(planner: Planner, ctx: Context, verdict: Verdict, reason: Re
     if "excludes" in reason.text or machine.python in build.pythons:
         text = f"torch {build.release.version} {reason.text}."
     elif _some_python(ctx, planner):
-        text = f"No build for this machine has a wheel for Python {machine.python}: torch {build.name} has them for {span(build.pythons)}."
+        text = (
+            f"No build that runs here has a wheel for Python {machine.python}: torch {build.name} has them for "
+            f"{span(build.pythons)}."
+        )
     else:
-        text = f"No torch has a wheel for Python {machine.python} on {machine.os} {machine.arch}: the newest has them for {span(build.pythons)}."
+        text = (
+            f"No torch has a wheel for Python {machine.python} on {machine.os} {machine.arch}: torch "
+            f"{build.release.version} has them for {span(build.pythons)}."
+        )
     wanted = reason.unlock
     usable = wanted is not None and wanted[:1].isdigit()
     return Blocker(
@@ -257,19 +270,27 @@ def _driver_blocker(planner: Planner, ctx: Context, verdict: Verdict, reason: Re
 
 
 def _code_blocker(planner: Planner, ctx: Context, verdict: Verdict, reason: Reason) -> Blocker:
-    machine = ctx.machine
     wish = planner.wanted.wishes.torch
-    names = ", ".join(sorted({str(card) for card in machine.cards or ()}))
     if reason.kind == "gpu-doubt":
-        return Blocker(kind="gpu-code", text=f"Whether {verdict.build.name} has code is not known {reason.text}.")
-    ended = ending(ctx, anything)
+        return Blocker(kind="gpu-code", text=f"torch {verdict.build.name} is the nearest to fit; {reason.text}.")
+    groups = _groups(ctx.machine)
+    without = [cards for cards in groups if _last(planner, ctx, replace(ctx.machine, cards=cards)) is None] or groups
+    names = ", ".join(dict.fromkeys(str(card) for cards in without for card in cards))
     if wish:
         text = f"No build that matches --torch {wish!r} has code for {names}."
-        way_out = ended[0] if ended else "Widen --torch."
-    else:
-        text = f"No torch wheel from {planner.matrix.releases[0].version} on has code for {names}."
-        way_out = "What is left is the CPU build, another GPU, or a build from source with TORCH_CUDA_ARCH_LIST set."
+        first = first_with_code(ctx)
+        ended = ending(ctx)
+        way_out = ended[0] if ended else f"The first that has is torch {first.build.name}." if first else ""
+        return Blocker(kind="gpu-code", text=text, way_out=way_out)
+    text = f"No torch wheel from {_oldest()} on has code for {names}."
+    way_out = "What is left is the CPU build, another GPU, or a build from source with TORCH_CUDA_ARCH_LIST set."
+    if len(without) < len(groups):
+        way_out = "It may stay for the display: hide it from torch with CUDA_VISIBLE_DEVICES and plan for the rest."
     return Blocker(kind="gpu-code", text=text, way_out=way_out)
+
+
+def _oldest() -> str:
+    return f"{OLDEST[0]}.{OLDEST[1]}"
 
 
 # -- what would do instead ---------------------------------------------------------------------------------------------
@@ -277,7 +298,7 @@ def _code_blocker(planner: Planner, ctx: Context, verdict: Verdict, reason: Reas
 
 def alternatives(planner: Planner, ctx: Context) -> list[Plan]:
     """Each kind of GPU by itself, another Python, a newer driver, without the wish; last the CPU, by its name."""
-    found = [*_alone(planner, ctx), *_changed(planner, ctx)]
+    found = [*_alone(planner, ctx), *_changed(planner, ctx), *_overridden(planner, ctx)]
     if not found and planner.wanted.wishes.torch:
         free = choose(ctx, anything)
         if free is not None:
@@ -294,26 +315,33 @@ def _alone(planner: Planner, ctx: Context) -> Iterator[Plan]:
         other = planner.context(ctx.device, replace(ctx.machine, cards=cards))
         verdict = choose(other, planner.admit)
         if verdict is not None:
-            visible = ",".join(str(order.index(card)) for card in cards[:1])
-            if len(cards) > 1:
-                visible = ",".join(str(i) for i, card in enumerate(order) if card in cards)
-            made = planner.bare(other, verdict, f"for {cards[0].name} alone (CUDA_VISIBLE_DEVICES={visible})")
+            visible = ",".join(str(i) for i, card in enumerate(order) if card in cards)
+            # nvidia-smi counts by the bus, CUDA by speed unless it is told otherwise
+            how = f"CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={visible}"
+            made = planner.bare(other, verdict, f"for {cards[0].name} alone ({how})")
             note = tuple(f"Condition: {doubt}." for doubt in verdict.doubts)
             yield msgspec.structs.replace(made, warnings=note)
 
 
 def _changed(planner: Planner, ctx: Context) -> Iterator[Plan]:
-    """The nearest build after the one change that it takes."""
-    verdicts = [judge(ctx, b) for _, made in candidates(ctx, planner.admit) for b in made]
-    possible = [v for v in verdicts if v.reasons and all(r.kind in FIXABLE and r.unlock for r in v.reasons)]
-    if not possible:
-        return
-    nearest = min(possible, key=_distance)
-    machine, parts = ctx.machine, []
-    for reason in nearest.reasons:
+    """What would run after one change, for each change that is enough by itself (or the two that are needed)."""
+    best: dict[frozenset[str], Verdict] = {}
+    for _, made in candidates(ctx, planner.admit):
+        for verdict in (judge(ctx, b) for b in made):
+            if changeable(verdict):
+                best.setdefault(changes(verdict), verdict)
+    fewest = min((len(kinds) for kinds in best), default=0)
+    for kinds, verdict in best.items():
+        if len(kinds) == fewest:
+            yield from _after(planner, ctx, verdict)
+
+
+def _after(planner: Planner, ctx: Context, wanted: Verdict) -> Iterator[Plan]:
+    machine, parts, python = ctx.machine, [], None
+    for reason in wanted.reasons:
         value = reason.unlock or ""
         if reason.kind == "python" and value[:1].isdigit():
-            machine, part = replace(machine, python=value, python_full=None), f"Python {value}"
+            machine, part, python = replace(machine, python=value, python_full=None), f"Python {value}", value
         elif reason.kind in ("driver", "ptx-driver"):
             machine, part = replace(machine, driver=value, driver_cuda=None), f"an NVIDIA driver >= {value}"
         elif reason.kind == "glibc":
@@ -327,7 +355,40 @@ def _changed(planner: Planner, ctx: Context) -> Iterator[Plan]:
     other = planner.context(ctx.device, machine)
     verdict = choose(other, planner.admit)
     if verdict is not None:
-        yield planner.bare(other, verdict, f"with {' and '.join(parts)}")
+        made = planner.bare(other, verdict, f"with {' and '.join(parts)}")
+        yield in_new_environment(planner, made, other, verdict, python) if python else made
+
+
+def in_new_environment(planner: Planner, made: Plan, ctx: Context, verdict: Verdict, python: str) -> Plan:
+    """The same plan with the environment made first, and installed into that."""
+    place = planner.place
+    first = environment(planner, python)
+    if place.manager in ("pip", "uv"):
+        inside = r".venv\Scripts\python.exe" if planner.machine.os == "windows" else ".venv/bin/python"
+        order = replace(order_of(planner.matrix, verdict, ctx, python), installed=())
+        place = replace(place, python=inside, managed=False)
+        return msgspec.structs.replace(made, commands=(*first, *installers.commands(order, place)), calls=())
+    if place.manager in ("conda", "mamba"):
+        first = (*first, f"{place.manager} activate torch")
+    if place.manager == "pixi":
+        return made
+    return msgspec.structs.replace(made, commands=(*first, *made.commands))
+
+
+def _overridden(planner: Planner, ctx: Context) -> Iterator[Plan]:
+    """An AMD card that can be passed off as its relative: people do it, AMD does not support it."""
+    rows = [planner.matrix.amd_arch(target) for card in ctx.machine.amd for target in card.gfx[:1]]
+    overrides = {row.override for row in rows if row is not None}
+    if ctx.device != "rocm" or len(overrides) != 1 or None in overrides:
+        return
+    override = overrides.pop() or ""
+    target = "gfx" + "".join(override.split("."))
+    cards = tuple(replace(card, gfx=(target,)) for card in ctx.machine.amd)
+    other = planner.context("rocm", replace(ctx.machine, amd=cards))
+    verdict = choose(other, planner.admit)
+    if verdict is not None:
+        condition = f"with HSA_OVERRIDE_GFX_VERSION={override} in the environment, which AMD does not support"
+        yield planner.bare(other, verdict, condition)
 
 
 def cpu_alternative(planner: Planner, device: str) -> list[Plan]:

@@ -9,6 +9,9 @@ from envcheck.facts import Facts
 from envcheck.matrix import Matrix
 from envcheck.matrix.versions import numbers
 
+LTS_BRANCH = 580
+"""The long-lived driver branch that still drives every card from Maxwell on."""
+
 NVIDIA, AMD, INTEL = "10de", "1002", "8086"
 
 # GPUs inside AMD processors: nobody bought them to train on, so an unsupported one is a remark, not a verdict.

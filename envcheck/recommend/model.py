@@ -57,6 +57,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=False):
     index_url: str | None = None
     """None = plain PyPI (or, with `torch` unset, no index at all)."""
     commands: tuple[str, ...] = ()
+    calls: tuple[tuple[str, ...], ...] = ()
+    """The commands of pip or uv as argument vectors, for a program that runs them; () for other managers."""
     why: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Plan, ...] = ()
@@ -67,6 +69,16 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=False):
     cuda: str | None = None
     driver: str | None = None
     """Lowest NVIDIA driver that runs this build on that system."""
+
+    @property
+    def build_name(self) -> str:
+        """The build as a person reads it: "CUDA 12.6 build", "CPU build"."""
+        variant = self.variant or ""
+        if variant.startswith("cu"):
+            return f"CUDA {self.cuda} build" if self.cuda else f"{variant} build"
+        if variant.startswith("rocm"):
+            return f"ROCm {variant[4:]} build"
+        return {"cpu": "CPU build", "xpu": "Intel XPU build", "mps": "macOS build with MPS"}.get(variant, "build")
 
 
 def to_json(plan: Plan) -> bytes:

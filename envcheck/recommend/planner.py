@@ -10,11 +10,12 @@ import msgspec
 from envcheck import installers
 from envcheck.facts import Facts
 from envcheck.matrix import Matrix, Release
+from envcheck.matrix.versions import at_least, numbers
 from envcheck.recommend import conda, explain, impossible, vendor
 from envcheck.recommend.candidates import Build, Verdict
 from envcheck.recommend.checks import Context, context
 from envcheck.recommend.choose import anything, choose, default_python, settled
-from envcheck.recommend.machine import Machine, describe
+from envcheck.recommend.machine import Machine, Trouble, describe
 from envcheck.recommend.model import Blocker, Plan, Wishes
 from envcheck.recommend.orders import order_of
 from envcheck.recommend.wishes import Wanted, read
@@ -132,7 +133,7 @@ class Planner:
     def made(self, ctx: Context, verdict: Verdict, warnings: list[str], *, stable: bool, alone: bool) -> Plan:
         """A verdict as a plan with everything that is said about it."""
         newest = self.matrix.releases[-1].version
-        why = explain.why(ctx, verdict, newest, stable=stable)
+        why = explain.why(ctx, verdict, newest, stable=stable, wish=self.wanted.wishes.torch)
         why += explain.rejected(ctx, self.admit, verdict.build.release)
         why += explain.unlocks(ctx, self.admit, verdict.build.release)
         warnings = [*self.warnings(ctx, verdict), *warnings]
@@ -153,11 +154,19 @@ class Planner:
             python=python,
             index_url=order.index_url,
             commands=installers.commands(order, self.place),
+            calls=self._calls(order),
             condition=condition,
             manager=self.place.manager,
             cuda=build.variant.cuda,
             driver=build.floor,
         )
+
+    def _calls(self, order: installers.Order) -> tuple[tuple[str, ...], ...]:
+        """The same without a shell. A Python that refuses packages has none: its environment is not there yet."""
+        if self.place.manager not in ("pip", "uv") or self.place.managed:
+            return ()
+        python = self.facts.python.executable if self.machine.live else None
+        return installers.pip_calls(order, replace(self.place, python=python or self.place.python))
 
     def warnings(self, ctx: Context, verdict: Verdict) -> list[str]:
         """What holds only under a condition, what is missing, what is about to end."""
@@ -171,7 +180,7 @@ class Planner:
         lines += self._unknown_gpu(ctx, build)
         if machine.python is None:
             lines.append(f"Python is not given: planned for {default_python(build)}.")
-        lines += explain.ending(ctx, self.admit)
+        lines += explain.ending(ctx)
         if machine.python and not _compiles(build, machine.python):
             lines.append(
                 f"torch.compile of {build.release.version} refuses Python {machine.python} (up to "
@@ -192,6 +201,8 @@ class Planner:
                 return [
                     f"No ROCm build has code for {' and '.join(map(str, machine.amd))}: the CPU build is what is left."
                 ]
+            if machine.cards is None and not machine.amd and not machine.live:
+                return ["The GPU is not given: this is the CPU build. --gpu NAME and --driver N plan for a GPU."]
             if machine.cards is None and not machine.amd:
                 text = "No GPU could be seen, and none could be ruled out: if there is an NVIDIA card, make nvidia-smi "
                 return [text + "work first (or describe it with --gpu and --driver)."]
@@ -219,7 +230,26 @@ class Planner:
             other = choose(ctx, self.admit, stable=True)
             if other is not None:
                 found.append(self.bare(ctx, other, "if a release that is settled is wanted (--prefer stable)"))
-        return tuple(found)
+        if stable:
+            other = choose(ctx, self.admit)
+            if other is not None and other.build.release is not chosen.release:
+                found.append(self.bare(ctx, other, "if the newest is wanted (--prefer newest)"))
+        return (*found, *self._for_older_driver(ctx, chosen))
+
+    def _for_older_driver(self, ctx: Context, chosen: Build) -> tuple[Plan, ...]:
+        """Where the driver is not known: what runs if it is older than the chosen build asks."""
+        floor = chosen.floor
+        if floor is None or ctx.machine.driver or ctx.machine.driver_cuda or ctx.machine.jetson:
+            return ()
+        other = choose(
+            ctx,
+            lambda release, build: (
+                self.admit(release, build) and build.floor is not None and numbers(build.floor) < numbers(floor)
+            ),
+        )
+        if other is None:
+            return ()
+        return (self.bare(ctx, other, f"if the driver is older than {floor} (it takes >= {other.build.floor})"),)
 
     # -- and one that does not -----------------------------------------------------------------------------------------
 
@@ -235,7 +265,7 @@ class Planner:
         found: list[Blocker] = [impossible.blocker_of(t, self) for t in troubles]
         hopeless = any(t.kind == "no-common-driver" for t in troubles)
         driver = next((t.driver for t in troubles if t.driver), None)
-        others = [] if hopeless else [self._repaired(device, driver, troubles[0].after)]
+        others = [] if hopeless else [self._repaired(device, driver, troubles[0])]
         later = [p for p in others if p.status == "ok"]
         for failed in (p for p in others if p.status != "ok"):
             found += failed.blockers
@@ -245,14 +275,20 @@ class Planner:
             later += impossible.cpu_alternative(self, device)
         return impossible.answer(found, self.machine, tuple(later))
 
-    def _repaired(self, device: str, driver: str | None, condition: str) -> Plan:
-        made = self.for_device(device, self.machine.repaired(driver), alone=True)
-        return msgspec.structs.replace(made, condition=condition)
+    def _repaired(self, device: str, driver: str | None, trouble: Trouble) -> Plan:
+        machine = self.machine.repaired(driver)
+        if trouble.kind == "rosetta":
+            machine = replace(machine, arch="arm64", rosetta=False)
+        made = self.for_device(device, machine, alone=True)
+        if made.status == "ok" and device == "cuda" and driver is None:
+            ctx = self.context(device, machine)
+            chosen = choose(ctx, self.admit)
+            older = self._for_older_driver(ctx, chosen.build) if chosen else ()
+            made = msgspec.structs.replace(made, alternatives=older)
+        return msgspec.structs.replace(made, condition=trouble.after)
 
 
 def _compiles(build: Build, python: str) -> bool:
-    from envcheck.matrix.versions import at_least
-
     limit = build.release.compile_python_max
     if limit is None:
         return True

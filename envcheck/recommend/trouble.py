@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from envcheck.facts import Facts
 from envcheck.matrix import Matrix
-from envcheck.recommend.machine import Machine, Trouble, driver_range
+from envcheck.matrix.versions import at_least
+from envcheck.recommend.machine import LTS_BRANCH, Machine, Trouble, driver_range
+from envcheck.recommend.trouble_others import other_makers
 
 _LOG = "sudo dmesg | grep -iE 'nvrm|xid|nvidia' | tail -n 30"
 # Answers of cuInit that mean: the driver is there and refuses. 100 (no device) is judged by what nvidia-smi says.
@@ -39,9 +41,16 @@ _INIT = {
 
 
 def find(facts: Facts, machine: Machine, matrix: Matrix) -> Iterator[Trouble]:
-    """Every reason for which the NVIDIA GPUs of this machine cannot be used now, the root first."""
+    """Every reason for which the GPUs of this machine cannot be used now, the root first for each kind of GPU."""
+    yield from _of_nvidia(facts, machine, matrix)
+    yield from other_makers(facts, machine)
+
+
+def _of_nvidia(facts: Facts, machine: Machine, matrix: Matrix) -> Iterator[Trouble]:
     if machine.cards == () or machine.os == "macos":
         return
+    if machine.wsl:
+        yield from _of_wsl(facts, machine, matrix)
     if machine.jetson and not facts.nvidia.gpus:
         return  # before JetPack 7 nvidia-smi is absent or knows little: it proves nothing there
     found = _of_smi(facts, machine) or _of_absence(facts, machine) or _of_init(facts)
@@ -92,6 +101,7 @@ def _mismatch(facts: Facts, machine: Machine) -> Trouble:
         else "Reboot: an update has replaced the libraries and the old module is still loaded.",
         () if machine.container else ("sudo reboot",),
         library or kernel,
+        after="after the reboot" if not machine.container else "after the restart",
     )
 
 
@@ -123,6 +133,7 @@ def _outside(machine: Machine) -> Trouble:
         "Start the container with the GPU: nvidia-container-toolkit on the host, and the option below.",
         ("docker run --gpus all ...",),
         machine.driver,
+        after="once the container has the GPU",
     )
 
 
@@ -174,6 +185,25 @@ def _wsl(facts: Facts, machine: Machine) -> Trouble:
     )
 
 
+def _of_wsl(facts: Facts, machine: Machine, matrix: Matrix) -> Iterator[Trouble]:
+    if facts.system.wsl == 1:
+        yield Trouble(
+            "wsl1",
+            "This is WSL 1, which has no GPU at all.",
+            "Convert the distribution to WSL 2 (in Windows): wsl --set-version NAME 2.",
+            ("wsl --list --verbose",),
+            after="under WSL 2",
+        )
+    least = matrix.platform_fact("wsl-min-capability").value
+    for card in machine.cards or ():
+        if card.capability and not at_least(card.capability, least):
+            yield Trouble(
+                "wsl-gpu-too-old",
+                f"WSL 2 serves GPUs from compute capability {least} on, not {card}.",
+                "Use torch on Windows itself, or Linux without WSL.",
+            )
+
+
 def _of_absence(facts: Facts, machine: Machine) -> Trouble | None:
     """No nvidia-smi at all, and a card on the bus."""
     nvidia = facts.nvidia
@@ -187,7 +217,7 @@ def _of_absence(facts: Facts, machine: Machine) -> Trouble | None:
     if nvidia.kernel_module_loaded and nodes:
         return None
     return Trouble(
-        "driver-not-running",
+        "driver-not-installed",
         f"{_names(machine)} is there and no NVIDIA driver is installed or running: no CUDA build can use it.",
         "Install the driver, reboot, and see that nvidia-smi lists the card.",
         (),
@@ -227,13 +257,16 @@ def _of_branch(machine: Machine, matrix: Matrix) -> Iterator[Trouble]:
             f"Go back to a driver of branch {high} (it gets fixes for years yet) and hold it there.",
             (),
             str(high),
+            after=f"with a driver of branch {high}",
         )
     if low and branch < low:
         new = sorted({card.name for card in cards if driver_range((card,), matrix)[0] == low})
+        target = max(low, LTS_BRANCH) if not high or high >= LTS_BRANCH else low
         yield Trouble(
             "driver-too-old-for-gpu",
             f"Driver {machine.driver} does not know {' and '.join(new)} yet: it takes branch {low} or newer.",
             f"Install a driver of branch {low} or newer.",
             (),
-            str(max(low, 580) if not high or high >= 580 else low),
+            str(target),
+            after=f"with a driver of branch {target}",
         )

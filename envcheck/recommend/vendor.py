@@ -131,20 +131,32 @@ def _board(planner: Planner, l4t: str) -> Plan:
             machine,
         )
     if machine.python and machine.python != row.python:
-        from envcheck.recommend.impossible import answer, environment
-
-        return answer(
-            [
-                Blocker(
-                    kind="python",
-                    text=f"The torch wheels for JetPack {row.jetpack} are for Python {row.python}, not {machine.python}.",
-                    way_out=f"Use the board's own Python {row.python}.",
-                    commands=environment(planner, row.python),
-                )
-            ],
-            machine,
-        )
+        return _other_python(planner, row)
     return _plan(planner, row)
+
+
+def _other_python(planner: Planner, row: JetsonWheel) -> Plan:
+    from envcheck.recommend.impossible import answer, cpu_alternative, environment
+
+    machine = planner.machine
+    made = _plan(planner, row)
+    first = environment(planner, row.python)
+    inside = replace(planner.place, python=".venv/bin/python", managed=False)
+    board = msgspec.structs.replace(
+        made, condition=f"with Python {row.python}", commands=(*first, *_commands(inside, row))
+    )
+    return answer(
+        [
+            Blocker(
+                kind="python",
+                text=f"The torch wheels for JetPack {row.jetpack} are for Python {row.python}, not {machine.python}.",
+                way_out=f"Use the board's own Python {row.python}.",
+                commands=first,
+            )
+        ],
+        machine,
+        (board, *cpu_alternative(planner, "cuda")),
+    )
 
 
 def _plan(planner: Planner, row: JetsonWheel) -> Plan:
@@ -165,15 +177,14 @@ def _plan(planner: Planner, row: JetsonWheel) -> Plan:
         torchvision=row.torchvision,
         python=row.python,
         index_url=row.index_url,
-        commands=_commands(planner, row),
+        commands=_commands(planner.place, row),
         why=tuple(why),
         warnings=tuple(warnings),
         manager="uv" if planner.place.manager == "uv" else "pip",
     )
 
 
-def _commands(planner: Planner, row: JetsonWheel) -> tuple[str, ...]:
-    place = planner.place
+def _commands(place: installers.Place, row: JetsonWheel) -> tuple[str, ...]:
     if place.manager != "uv":
         place = replace(place, manager="pip")
     if row.index_url:

@@ -37,7 +37,7 @@ def install_plan(facts: Facts, matrix: Matrix, **wishes: Any) -> Remedy:
 def remedy_of(made: Plan) -> Remedy:
     """A plan as a remedy; an impossible one says what blocks it and the way out, then what would do instead."""
     if made.status == "ok":
-        text = f"Install torch {made.torch} ({build_name(made)})."
+        text = f"Install torch {made.torch} ({made.build_name})."
         if made.warnings:
             text += " " + " ".join(made.warnings[:2])
         return Remedy(text=text, commands=made.commands)
@@ -47,20 +47,10 @@ def remedy_of(made: Plan) -> Remedy:
         parts.append(f"{blocker.text} {blocker.way_out}".strip())
         commands.extend(blocker.commands)
     for other in made.alternatives[:2]:
-        parts.append(f"{_capital(other.condition)}: torch {other.torch} ({build_name(other)}).")
+        parts.append(f"{_capital(other.condition)}: torch {other.torch} ({other.build_name}).")
     if not commands and made.alternatives:
         commands.extend(made.alternatives[0].commands)
     return Remedy(text=" ".join(parts), commands=tuple(commands))
-
-
-def build_name(made: Plan) -> str:
-    """The build of a plan as a person reads it: "CUDA 12.6 build", "CPU build"."""
-    variant = made.variant or ""
-    if variant.startswith("cu"):
-        return f"CUDA {made.cuda} build" if made.cuda else f"{variant} build"
-    if variant.startswith("rocm"):
-        return f"ROCm {variant[4:]} build"
-    return {"cpu": "CPU build", "xpu": "Intel XPU build", "mps": "macOS build with MPS"}.get(variant, "build")
 
 
 def _capital(text: str) -> str:
