@@ -119,7 +119,7 @@ def parse(text: str, fields: tuple[str, ...] | None = None) -> Reading | None:
         driver_version=driver,
         driver_cuda=screen.driver_cuda or versions.driver_cuda or report.driver_cuda,
         smi_version=None if smi == driver else smi,
-        gpus=merge_gpus(_indexed(rows), report.gpus, screen.gpus, listed),
+        gpus=merge_gpus(_indexed(rows), report.gpus, screen.gpus, listed, lost_gpus(text)),
         error=error,
         missing=missing,
         lines=lines,

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from envcheck.facts import NvidiaGpu
 from envcheck.lazy import Regex
 from envcheck.nvidia_smi.text import clean_lines
 
@@ -77,8 +78,8 @@ def smi_error(text: str) -> str | None:
 
 _LIBRARY = Regex(r"NVML library version\s*:\s*(\d+(?:\.\d+)+)", re.IGNORECASE)
 _LOST = Regex(
-    r"Unable to determine the device handle for\s+GPU\s*(\d+)?\s*:?\s*((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)?"
-    r"\s*:\s*([^.\n]+)",
+    r"Unable to determine the device handle for\s+GPU\s*(?:(\d{1,3}):\s+)?((?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d)?"
+    r"\s*:?\s*([^.\n]+)",
     re.IGNORECASE,
 )
 
@@ -89,13 +90,13 @@ def library_version(text: str) -> str | None:
     return match.group(1) if match else None
 
 
-def lost_gpus(text: str) -> list[tuple[int | None, str | None, str]]:
-    """GPUs that nvidia-smi could not reach: (index, PCI address as printed, the reason)."""
+def lost_gpus(text: str) -> tuple[NvidiaGpu, ...] | None:
+    """GPUs that nvidia-smi could not reach, each with the reason; None when it names none."""
     found = []
-    for match in _LOST.finditer(text):
+    for match in _LOST.finditer(text) if "device handle" in text else ():
         index, address, reason = match.groups()
-        found.append((int(index) if index else None, address, reason.strip()))
-    return found
+        found.append(NvidiaGpu(index=int(index) if index else None, bus_id=address, error=reason.strip()))
+    return tuple(found) or None
 
 
 # How shells say that there is no such program. The names of Windows' cmd message in other languages are recognised by

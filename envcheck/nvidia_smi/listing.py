@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 from envcheck.facts import NvidiaGpu
 from envcheck.lazy import Regex
-from envcheck.nvidia_smi.errors import lost_gpus
 from envcheck.nvidia_smi.text import clean_lines
 from envcheck.nvidia_smi.units import word
 
-_GPU = Regex(r"^[\s|]*GPU\s+(\d+)\s*:\s*([^\s:][^:(]*?(?:\([^)U]*\)[^:(]*?)*)\s*(?:\(\s*UUID.*)?$")
+_GPU = Regex(r"^[\s|]*GPU\s+(\d{1,3})\s*:\s*(\S.{1,100}?)\s*(\((?:UUID.*|U{0,2}I?D?))?$")
+# Without the UUID behind it a name has to look like one: logs have lines such as "GPU 0: 45 C" too.
+_NAME = Regex(
+    r"^(?:NVIDIA|GeForce|Quadro|Tesla|TITAN|GRID|RTX|GTX|Orin|Xavier|Thor|Graphics Device|(?:GB|GH|[ABHKLMPTV])\d{1,3}\b)"
+)
 _MIG = Regex(r"^[\s|]*MIG\s+(\d+c\.\d+g\.\d+gb\S*|\d+g\.\d+gb\S*)\s+Device\s+(\d+)\s*:")
 
 
@@ -24,13 +27,12 @@ def parse_list(text: str) -> tuple[NvidiaGpu, ...] | None:
     instances: dict[int, list[str]] = {}
     for line in clean_lines(text):
         gpu = _GPU.match(line)
-        if gpu and not gpu.group(2).strip().endswith("Unknown Error"):
+        if gpu and (gpu.group(3) or _NAME.match(gpu.group(2))):
             found.append((int(gpu.group(1)), " ".join(gpu.group(2).split())))
             continue
         mig = _MIG.match(line)
         if mig and found:
             instances.setdefault(found[-1][0], []).append(mig.group(1))
-    lost = [NvidiaGpu(index=i, bus_id=a, error=reason) for i, a, reason in lost_gpus(text)]
     gpus = [
         NvidiaGpu(
             index=index,
@@ -40,7 +42,7 @@ def parse_list(text: str) -> tuple[NvidiaGpu, ...] | None:
         )
         for index, name in found
     ]
-    return tuple(gpus + lost) if gpus or lost else None
+    return tuple(gpus) or None
 
 
 @dataclass

@@ -143,7 +143,7 @@ def _row(columns: Sequence[str], cells: Sequence[str], line: int) -> Row | None:
             value = convert(cell)
             if value is not None:
                 values[name] = value
-    if not values and driver is None and trouble is None:
+    if not values and driver is None and trouble is None and reasons is None:
         return None
     if "index" in columns and "index" not in values and trouble is None:
         return None  # some other comma-separated line

@@ -14,7 +14,6 @@ import msgspec
 
 from envcheck.facts import GpuProcess, NvidiaGpu
 from envcheck.lazy import Regex
-from envcheck.nvidia_smi.errors import lost_gpus
 from envcheck.nvidia_smi.text import clean_lines
 from envcheck.nvidia_smi.units import broken, bus_id, compute_mode, integer, number, size, word, yes
 
@@ -82,14 +81,14 @@ def parse_screen(text: str) -> Screen | None:
         if start is None:
             return None
     rows, end = _rows(lines, start)
-    lost = lost_gpus(text)
+    if not rows and not (screen.driver_version or screen.smi_version):
+        return None
     gpus = [_gpu(match, block) for _, match, block in rows]
     for position, match, _ in rows:
         screen.lines.setdefault("gpus", position + 1)
         screen.lines[f"gpu {match['index']}"] = position + 1
     gpus = _with_mig(gpus, lines[end:])
     gpus = _with_processes(gpus, lines[end:])
-    gpus += [NvidiaGpu(index=i, bus_id=a, error=reason) for i, a, reason in lost if not _known(gpus, i, a)]
     screen.gpus = tuple(gpus) if gpus else None
     return screen
 
@@ -98,13 +97,6 @@ def _row(line: str) -> re.Match[str] | None:
     if "|" not in line or len(line) > _LONGEST_LINE:
         return None
     return _ROW.match(line) or _ROW_CUT.match(line)
-
-
-def _known(gpus: list[NvidiaGpu], index: int | None, address: str | None) -> bool:
-    return any(
-        (index is not None and gpu.index == index) or (address and bus_id(gpu.bus_id) == bus_id(address))
-        for gpu in gpus
-    )
 
 
 def _header(lines: list[str], screen: Screen) -> int | None:

@@ -20,6 +20,7 @@ from envcheck.process import Completed
 
 # Of these only compute_cap (R510) is younger than the oldest driver that a supported torch runs on.
 QUERY = ("index", "pci.bus_id", "name", "driver_version", "memory.total", "memory.used", "compute_mode", "compute_cap")
+MAX_TEXT = 1 << 20
 PLAIN: tuple[str, ...] = ()
 REPORT = ("-q",)
 LIST = ("-L",)
@@ -55,19 +56,22 @@ def probe_smi(host: Host) -> Facts:
     deadline = time.monotonic() + host.timeout
     plain, report, query = together(host, deadline, [(path, *PLAIN), (path, *REPORT), (path, *query_argv())])
     query = _without_unknown_fields(host, path, query, deadline)
-    screen_text, error_text = plain.stdout, f"{plain.stdout}\n{plain.stderr}"
-    error = nvidia_smi.find_error(error_text)
+    # What a program printed before it was given up is no answer.
+    text = "" if plain.status == "timeout" else f"{plain.stdout}\n{plain.stderr}"[:MAX_TEXT]
+    error = nvidia_smi.find_error(text)
+    screen = nvidia_smi.parse_screen(text) or nvidia_smi.Screen()
     listed = None
-    screen = nvidia_smi.parse_screen(error_text) or nvidia_smi.Screen()
     if any(gpu.mig for gpu in screen.gpus or ()):
         listing = host.run([path, *LIST], timeout=max(0.1, deadline - time.monotonic()))
         listed = nvidia_smi.parse_list(listing.stdout)
     details = (nvidia_smi.parse_report(report.stdout) if report.ok else None) or nvidia_smi.Report()
-    rows = nvidia_smi.parse_query(query.stdout) or []
-    gpus = nvidia_smi.merge_gpus([row.gpu for row in rows] or None, details.gpus, screen.gpus, listed)
+    rows = (nvidia_smi.parse_query(query.stdout) if query.ok else None) or []
+    gpus = nvidia_smi.merge_gpus(
+        [row.gpu for row in rows] or None, details.gpus, screen.gpus, listed, nvidia_smi.lost_gpus(text)
+    )
     if gpus is None and error is not None and error.kind == "no-devices":
         gpus = ()
-    outcome = smi_outcome(plain, error)
+    outcome = smi_outcome(plain, error, understood=bool(gpus or error or screen.driver_version))
     driver = (
         screen.driver_version
         or details.driver_version
@@ -79,12 +83,12 @@ def probe_smi(host: Host) -> Facts:
             smi=outcome,
             smi_path=path,
             smi_error=kind,
-            driver_version=driver or nvidia_smi.library_version(error_text),
+            driver_version=driver or nvidia_smi.library_version(text),
             smi_version=screen.smi_version,
             driver_cuda=screen.driver_cuda or details.driver_cuda,
             gpus=gpus,
         ),
-        symptoms=_symptoms(screen_text + plain.stderr) if outcome.bad else (),
+        symptoms=_symptoms(text) if outcome.bad else (),
         probes=(ProbeRun(name="nvidia-smi", outcome=outcome),),
     )
 
@@ -125,7 +129,7 @@ def _without_unknown_fields(host: Host, path: str, query: Completed, deadline: f
     return query
 
 
-def smi_outcome(done: Completed, error: nvidia_smi.SmiError | None) -> Outcome:
+def smi_outcome(done: Completed, error: nvidia_smi.SmiError | None, *, understood: bool = True) -> Outcome:
     """How the plain call went; its words, not those of a healthy screen, are the error."""
     seconds = round(done.seconds, 3)
     if done.status == "timeout":
@@ -135,9 +139,13 @@ def smi_outcome(done: Completed, error: nvidia_smi.SmiError | None) -> Outcome:
     if done.status == "missing":
         # The file is there and was found: a script without its interpreter, or a library loader of another system.
         return Outcome(status="failed", error=done.reason, seconds=seconds)
+    if done.status == "ok" and not understood:
+        return Outcome(
+            status="failed", error="what it printed is no screen of nvidia-smi", exit_code=0, seconds=seconds
+        )
     if done.status == "ok":
         return Outcome(status="ok", seconds=seconds)
-    words = error.text if error else (done.stderr.strip() or done.stdout.strip() or done.reason)[:500]
+    words = error.text if error else (done.stderr.strip() or done.stdout.strip() or done.reason or "no word")[:500]
     return Outcome(status="failed", error=words, exit_code=done.returncode, seconds=seconds)
 
 

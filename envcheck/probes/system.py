@@ -6,15 +6,19 @@ import shutil
 import sys
 
 from envcheck.facts import Facts, System
-from envcheck.probes import linux, macos, windows
+from envcheck.probes import linux
 from envcheck.probes.host import Host
 
 
 def probe(host: Host) -> Facts:
     """The part of the operating system that this host runs."""
     if host.platform == "win32":
+        from envcheck.probes import windows
+
         return windows.probe(host)
     if host.platform == "darwin":
+        from envcheck.probes import macos
+
         return macos.probe(host)
     return linux.probe(host)
 
