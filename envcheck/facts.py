@@ -381,7 +381,8 @@ class Distribution(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requires: tuple[str, ...] | None = None
     """Requires-Dist lines, of torch and its kin only."""
     files_missing: tuple[str, ...] | None = None
-    """Of RECORD; () = all there. At most 20 named."""
+    """Of RECORD; () = all there that were to be looked at (a quick look leaves out headers). At most 20 named, native
+    libraries first, then Python sources, then the rest."""
     files_changed: tuple[str, ...] | None = None
     """Of RECORD: the size differs."""
     line: int | None = None

@@ -191,7 +191,8 @@ class Probe:
         self.stage("environment", "probe_interpreter")
         self.stage("torch-files", "probe_torch_files", self.loaded)
         self.stage("distributions", "probe_packages")
-        self.stage("installed-files", "probe_records", 0.25 if self.options.quick else 2.0)
+        quick = self.options.quick
+        self.stage("installed-files", "probe_records", 0.25 if quick else 2.0, quick)
         code = 0
         if not self.options.quick:
             code = self._with_torch()

@@ -171,7 +171,9 @@ def _versions(directory: Path, version: str) -> list[Path]:
     """The version of that name, or the newest 3.12.x for "3.12"."""
     if "/" in version or version in (".", "..", "system"):
         return []
-    prefixed = sorted(directory.glob(version.replace("[", "") + ".*"), key=lambda p: [len(p.name), p.name], reverse=True)
+    prefixed = sorted(
+        directory.glob(version.replace("[", "") + ".*"), key=lambda p: [len(p.name), p.name], reverse=True
+    )
     return [directory / version, *prefixed]
 
 
@@ -206,4 +208,6 @@ def _same_prefix(one: Path, other: Path) -> bool:
 
 def _same_environment(one: Path, other: Path) -> bool:
     """Two programs of one environment: `bin/python` and `bin/python3` are, a venv's and its base's are not."""
-    return _same_prefix(one.parent, other.parent) or os.path.normcase(one.absolute()) == os.path.normcase(other.absolute())
+    return _same_prefix(one.parent, other.parent) or os.path.normcase(one.absolute()) == os.path.normcase(
+        other.absolute()
+    )

@@ -38,7 +38,9 @@ MAX_SECTION = 128 * 1024
 StageCallback = Callable[[str, "dict[str, Any] | None"], None]
 """Called with (name, None) when a stage begins and (name, answer) when it is answered, from a thread of its own."""
 
-_VERSION_LINE = re.compile(r"^(?:Python|PyPy|GraalPy|GraalPython|Pyston|Stackless|IronPython|Jython|Anaconda)\b.*\d", re.M)
+_VERSION_LINE = re.compile(
+    r"^(?:Python|PyPy|GraalPy|GraalPython|Pyston|Stackless|IronPython|Jython|Anaconda)\b.*\d", re.M
+)
 _WHO = "import sys; sys.stdout.write('@envcheck@ %d.%d.%d' % tuple(sys.version_info[:3]))"
 
 
@@ -87,8 +89,9 @@ class Answer:
         """One line that says why this Python cannot be examined; None when it answered anything."""
         if self.stages or self.kind == "answered":
             return None
-        reason = self.outcome.error or self.outcome.detail or ""
-        tail = next((line.strip() for line in reversed(reason.splitlines()) if line.strip()), "")
+        said = [line.strip() for line in (self.outcome.error or "").splitlines() if line.strip()]
+        if self.kind in ("failed", "crashed"):
+            said.reverse()  # the last line of a traceback is the error; other programs begin with it
         text = {
             "missing": "does not exist or its interpreter is gone",
             "refused": "cannot be run on this machine",
@@ -97,7 +100,7 @@ class Answer:
             "timeout": "did not start within the time limit",
             "crashed": f"crashed while starting ({self.outcome.signal})",
         }.get(self.kind, f"fails to start (exit code {self.outcome.exit_code})")
-        return f"{self.python} {text}" + (f": {tail}" if tail and self.kind != "too-old" else "")
+        return f"{self.python} {text}" + (f": {said[0]}" if said and self.kind != "too-old" else "")
 
 
 @dataclass(frozen=True)
@@ -260,12 +263,13 @@ class Session:
         broken = re.search(r"Fatal Python error|Traceback \(most recent call last\)|ModuleNotFoundError", text)
         if broken and "SyntaxError" not in text:
             return "failed", None
-        done = run((self.python, "-c", _WHO), timeout=10.0, env=self.env, cwd=self.cwd)
+        # Without `site`: what ends the interpreter there must not make it pass for another program.
+        done = run((self.python, "-S", "-c", _WHO), timeout=10.0, env=self.env, cwd=self.cwd)
         match = re.search(re.escape(MARK) + r"(\d+)\.(\d+)\.(\d+)", done.stdout)
         if match is None:
             return "failed" if broken or "SyntaxError" in text else "not-a-python", None
-        version = tuple(int(part) for part in match.groups())
-        return ("too-old" if version[:2] < OLDEST else "failed"), ".".join(match.groups())
+        found = tuple(int(part) for part in match.groups())
+        return ("too-old" if found[:2] < OLDEST else "failed"), ".".join(match.groups())
 
 
 def start(
@@ -390,8 +394,11 @@ def _outcome(kind: str, completed: Completed, stderr: str, during: str | None) -
 
 
 def _named_like_python(path: str) -> bool:
-    """Whether the name promises a Python. Any other program is first asked for its version, not handed a script:
-    `--python /bin/rm` must not remove the payload."""
+    """Whether the name promises a Python.
+
+    Any other program is first asked for its version, not handed a script: `--python /bin/rm` must not remove the
+    payload.
+    """
     names = {Path(path).name.lower()}
     with contextlib.suppress(OSError):
         names.add(Path(path).resolve().name.lower())

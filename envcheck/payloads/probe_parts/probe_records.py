@@ -7,21 +7,25 @@ import time
 
 KIN = re.compile(r"(torch|torchvision|torchaudio|triton|pytorch_triton\w*|nvidia_\w+|nvidia|cuda_toolkit|intel_\w+)-\d", re.IGNORECASE)
 NATIVE = re.compile(r"\.(?:so(?:\.[\d.]+)?|pyd|dll|dylib)$", re.IGNORECASE)
+PLAIN_ROW = re.compile(r'^([^",\n][^,\n]*)(?<!\.pyc),[^,\n]*,(\d*)\r?$', re.MULTILINE)
+QUOTED_ROW = re.compile(r'^"((?:[^"\n]|"")+)",[^,\n]*,(\d*)\r?$', re.MULTILINE)
 MAX_NAMED = 20
 
 
-def installed_files(seconds: float) -> "dict":
-    """Compares each RECORD with the disk until `seconds` are over; native libraries of all packages come first.
+def installed_files(seconds: float, quick: bool) -> "dict":
+    """Compares each RECORD with the disk until `seconds` are over; directories with native libraries come first.
 
     Every directory is listed once, which tells what is missing; sizes are asked for native libraries and Python
-    sources. Nothing is hashed: a library of gigabytes would take longer than importing it.
+    sources. Nothing is hashed: a library of gigabytes would take longer than importing it. `quick` leaves out the
+    directories that hold neither, mostly headers, which only building an extension needs.
     """
     deadline = time.time() + seconds
-    packages = [package for package in (_Package(entry, name) for entry, name in _records()) if package.rows]
-    listings = {}  # type: dict
-    for rank in (0, 1, 2):
+    ranks = (0, 1) if quick else (0, 1, 2)
+    packages = [_Package(entry, name, ranks) for entry, name in _records()]
+    packages = [package for package in packages if package.total]
+    for rank in ranks:
         for package in packages:
-            package.check(rank, listings, deadline)
+            package.check(rank, deadline)
     return {"packages": [package.answer() for package in packages]}
 
 
@@ -43,67 +47,75 @@ def _records() -> "list[tuple[str, str]]":
 
 
 class _Package:
-    """One RECORD, its rows sorted by how much they matter: native libraries, Python sources, the rest."""
+    """One RECORD, its rows by directory, the directories by how much they matter."""
 
-    def __init__(self, entry: str, metadata: str) -> None:
+    def __init__(self, entry: str, metadata: str, ranks: "tuple[int, ...]") -> None:
         self.entry = entry
         self.metadata = metadata
         self.missing = []  # type: list
         self.changed = []  # type: list
         self.checked = 0
-        self.rows = self._rows()  # type: list
-        self.total = sum(len(rows) for rows in self.rows)
+        ranked = {directory: (_rank(files), files) for directory, files in self._read().items()}
+        self.directories = {d: (rank, files) for d, (rank, files) in ranked.items() if rank in ranks}
+        self.total = sum(len(files) for _, files in self.directories.values())
 
-    def _rows(self) -> "list[list[tuple[str, str]]]":
-        directory = os.path.join(self.entry, self.metadata)
-        try:
-            with open(os.path.join(directory, "INSTALLER"), encoding="utf-8", errors="replace") as file:
-                if file.read(100).strip().lower() == "conda":
-                    return []  # conda moves files out of the wheel's layout; its RECORD is not the truth
-        except OSError:
-            pass
-        try:
-            with open(os.path.join(directory, "RECORD"), encoding="utf-8", errors="replace") as file:
-                lines = file.read().split("\n")
-        except OSError:
-            return []
-        ranks = [[], [], []]  # type: list
-        for line in lines:
-            path, size = _row(line)
-            if path:
-                rank = 0 if NATIVE.search(path) else 1 if path.endswith(".py") else 2
-                ranks[rank].append((path, size))
-        return ranks if any(ranks) else []
+    def _read(self) -> "dict[str, dict[str, str]]":
+        """{directory: {name: size}}.
 
-    def check(self, rank: int, listings: "dict", deadline: float) -> None:
-        """Checks the rows of one rank."""
-        for path, size in self.rows[rank]:
+        Left out: byte code (made and removed at will), files outside the package directory (scripts lie elsewhere
+        after `pip install --target`), and the metadata itself, which installers and image builders edit.
+        """
+        metadata = os.path.join(self.entry, self.metadata)
+        if _text(os.path.join(metadata, "INSTALLER")).strip().lower() == "conda":
+            return {}  # conda moves files out of the wheel's layout; its RECORD is not the truth
+        text = _text(os.path.join(metadata, "RECORD"))
+        rows = PLAIN_ROW.findall(text)
+        if '"' in text:
+            rows += [(path.replace('""', '"'), size) for path, size in QUOTED_ROW.findall(text)]
+        found = {}  # type: dict
+        for path, size in rows:
+            directory, _, name = (path.replace("\\", "/") if "\\" in path else path).rpartition("/")
+            if directory not in found:
+                found[directory] = {}
+            found[directory][name] = size
+        return {d: files for d, files in found.items() if not _left_out(d)}
+
+    def check(self, rank: int, deadline: float) -> None:
+        """Checks the directories of one rank: 0 holds native libraries, 1 Python sources, 2 neither."""
+        for directory, (its_rank, files) in self.directories.items():
+            if its_rank != rank:
+                continue
             if time.time() > deadline:
                 return
-            self.checked += 1
-            directory, _, name = path.rpartition("/")
+            self.checked += len(files)
             full = os.path.join(self.entry, directory)
-            if full not in listings:
-                listings[full] = _names(full)
-            names = listings[full]
-            if names is None:
+            try:
+                present = frozenset(os.listdir(full))
+            except (FileNotFoundError, NotADirectoryError):
+                present = frozenset()
+            except OSError:
                 continue  # may not be looked into: unknown, not missing
-            # A listing may spell a name in another case or normal form: the file itself has the last word.
-            if name not in names and not os.path.exists(os.path.join(full, name)):
-                self.missing.append(path)
-            elif rank < 2 and size:
-                self._compare(path, os.path.join(full, name), int(size))
+            for name, size in files.items():
+                if name not in present:
+                    self._absent(directory, name)
+                elif size and rank < 2 and (name.endswith(".py") or NATIVE.search(name)):
+                    self._compare(directory, name, int(size))
 
-    def _compare(self, path: str, full: str, size: int) -> None:
+    def _absent(self, directory: str, name: str) -> None:
+        # A listing may spell a name in another case or normal form: the file itself has the last word.
+        if not os.path.exists(os.path.join(self.entry, directory, name)):
+            self.missing.append(_join(directory, name))
+
+    def _compare(self, directory: str, name: str, size: int) -> None:
         try:
-            found = os.stat(full).st_size
+            found = os.stat(os.path.join(self.entry, directory, name)).st_size
         except FileNotFoundError:
-            self.missing.append(path)  # a link that leads nowhere
+            self.missing.append(_join(directory, name))  # a link that leads nowhere
         except OSError:
             pass
         else:
             if found != size:
-                self.changed.append(path)
+                self.changed.append(_join(directory, name))
 
     def answer(self) -> "dict":
         return {
@@ -113,35 +125,34 @@ class _Package:
             "checked": self.checked,
             "missing_count": len(self.missing),
             "changed_count": len(self.changed),
-            "missing": self.missing[:MAX_NAMED],
-            "changed": self.changed[:MAX_NAMED],
+            "missing": sorted(self.missing, key=_weight)[:MAX_NAMED],
+            "changed": sorted(self.changed, key=_weight)[:MAX_NAMED],
         }
 
 
-def _row(line: str) -> "tuple[str, str]":
-    """Path and size of a RECORD line; ("", "") for one that proves nothing.
-
-    Left out: byte code (made and removed at will), files outside the package directory (scripts lie elsewhere after
-    `pip install --target`), and the metadata itself, which installers and image builders edit.
-    """
-    if line.startswith('"'):
-        path, _, rest = line[1:].partition('",')
-        path = path.replace('""', '"')
-        size = rest.rpartition(",")[2]
-    else:
-        head, _, size = line.strip().rpartition(",")
-        path = head.rpartition(",")[0]
-    path = path.replace("\\", "/")
-    if not path or path.endswith(".pyc") or path.startswith(("..", "/")) or ".dist-info/" in path or path[1:2] == ":":
-        return "", ""
-    return path, size if size.isdigit() else ""
-
-
-def _names(directory: str) -> "frozenset[str] | None":
+def _text(path: str) -> str:
     try:
-        return frozenset(os.listdir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return frozenset()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
-        return None
+        return ""
 
+
+def _left_out(directory: str) -> bool:
+    parts = directory.split("/")
+    return parts[-1] == "__pycache__" or parts[0] in ("..", "") or parts[0].endswith(".dist-info") or ":" in parts[0]
+
+
+def _rank(files: "dict[str, str]") -> int:
+    if any(NATIVE.search(name) for name in files if ".so" in name or name.endswith((".pyd", ".dll", ".dylib"))):
+        return 0
+    return 1 if any(name.endswith(".py") for name in files) else 2
+
+
+def _weight(path: str) -> int:
+    """Native libraries are named first, then Python sources."""
+    return 0 if NATIVE.search(path) else 1 if path.endswith(".py") else 2
+
+
+def _join(directory: str, name: str) -> str:
+    return directory + "/" + name

@@ -65,7 +65,8 @@ def torch_files(loaded: "frozenset[str]") -> "dict":
     if not places or not _is_torch(places[0]):
         values["location"] = origin
         values["problems"].append("not-torch")
-        values["shadows"].insert(0, _hidden("torch", origin, "path"))
+        if origin not in [shadow["path"] for shadow in values["shadows"]]:
+            values["shadows"].insert(0, _hidden("torch", origin, "path"))
         return values
     values["found"] = True
     values["location"] = places[0]
@@ -93,8 +94,17 @@ def _find_on(name: str, path: "list[str]") -> "str | None":
         spec = PathFinder.find_spec(name, path)
     except Exception:
         return None
+    return _origin(spec)
+
+
+def _origin(spec: "object | None") -> "str | None":
     origin = getattr(spec, "origin", None)
     return origin if origin not in (None, "namespace") else None
+
+
+def _without(directory: str) -> "list[str]":
+    """sys.path without one directory."""
+    return [entry for entry in sys.path if os.path.realpath(entry or ".") != os.path.realpath(directory)]
 
 
 def _is_torch(directory: str) -> bool:
@@ -285,7 +295,7 @@ def _shadows_in(directory: str, by: str, loaded: "frozenset[str]", standard: str
         if name in STANDARD:
             hides = _hidden_standard(name, path, loaded, standard)
         else:
-            hides = _find_on(name, [p for p in sys.path if os.path.realpath(p or ".") != os.path.realpath(directory)])
+            hides = _origin(_find(name)) if by == "cwd" else _find_on(name, _without(directory))
             if hides is None and name not in ALWAYS:
                 continue
         if hides == "" or (hides and os.path.realpath(hides) == os.path.realpath(path)):
@@ -311,11 +321,10 @@ def _hidden_standard(name: str, path: str, loaded: "frozenset[str]", standard: s
 
 def _hidden(name: str, path: str, by: str) -> "dict":
     """A shadow found by the import itself, with what lies behind it."""
-    directory = os.path.realpath(os.path.dirname(path))
+    directory = os.path.dirname(path)
     if os.path.basename(path).startswith("__init__."):
         directory = os.path.dirname(directory)
-    hides = _find_on(name, [p for p in sys.path if os.path.realpath(p or ".") != directory])
-    return {"module": name, "path": path, "hides": hides, "by": by}
+    return {"module": name, "path": path, "hides": _find_on(name, _without(directory)), "by": by}
 
 
 def _installed(directory: str, name: str) -> bool:

@@ -1,7 +1,5 @@
 """Imports torch and lets it speak: the build, CUDA, other devices, NumPy, and the packages beside it."""
 
-import os
-import sys
 import time
 
 MAX_TEXT = 8000
@@ -66,15 +64,21 @@ def import_torch() -> "dict":
             values = failure(error, kind)
         else:
             values = {"result": "ok", "version": str(getattr(torch, "__version__", "")) or None}
-            values["location"] = os.path.dirname(str(getattr(torch, "__file__", "") or "")) or None
+            values["location"] = _location(torch)
             if values["version"] is None or not hasattr(torch, "Tensor"):
                 values["result"] = "error"
                 values["kind"] = "not-torch"
                 values["error_type"] = "AttributeError"
-                values["error"] = f"module 'torch' has no attribute '__version__' ({getattr(torch, '__path__', None) or values['location']})"
+                values["error"] = f"module 'torch' has no attribute '__version__' ({values['location']})"
         values["seconds"] = round(time.time() - begun, 4)
     values["warnings"] = texts
     return values
+
+
+def _location(module: object) -> "str | None":
+    """Directory of a package, file of a plain module."""
+    places = list(getattr(module, "__path__", None) or [])
+    return str(places[0]) if places else str(getattr(module, "__file__", None) or "") or None
 
 
 # -- the build ---------------------------------------------------------------------------------------------------------
@@ -149,6 +153,8 @@ def _cudnn(torch: object) -> "dict":
     """Version of the cuDNN that was loaded, or torch's own words why it will not use it."""
     try:
         number = torch.backends.cudnn.version()
+    except AttributeError:
+        return {"cudnn": None}
     except Exception as error:
         return {"cudnn": None, "cudnn_error": failure(error, "raised")}
     if not isinstance(number, int) or _get(torch, "version.hip"):
@@ -286,7 +292,7 @@ def numpy_bridge() -> "dict":
         return failure(error, "numpy")
     except BaseException as error:
         return failure(error, "numpy")
-    values = {"numpy": str(getattr(numpy, "__version__", "")), "location": os.path.dirname(str(numpy.__file__ or ""))}
+    values = {"numpy": str(getattr(numpy, "__version__", "")), "location": _location(numpy)}
     with Warned() as texts:
         try:
             array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
@@ -313,7 +319,7 @@ def companion(name: str) -> "dict":
             missing = isinstance(error, ImportError) and getattr(error, "name", None) == name
             values = {"result": "missing"} if missing else failure(error, "raised")
         else:
-            values = {"result": "ok", "version": _text(getattr(module, "__version__", None)), "location": os.path.dirname(str(module.__file__ or ""))}
+            values = {"result": "ok", "version": _text(getattr(module, "__version__", None)), "location": _location(module)}
             values["cuda"] = _cuda_version(_get(module, "version.cuda"))
             if name == "torchvision":
                 values.update(_operators(module))

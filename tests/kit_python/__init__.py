@@ -1,0 +1,1 @@
+"""Environments made of nothing: virtual environments, torch packages and interpreters with a fault of choice."""
