@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,14 @@ class Regex:
         """The first match from `start` on."""
         return self.compiled.search(text, start)
 
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        """A match of the whole text."""
+        return self.compiled.fullmatch(text)
+
+    def split(self, text: str, maxsplit: int = 0) -> list[Any]:
+        """The text between the matches."""
+        return self.compiled.split(text, maxsplit)
+
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
         """All matches."""
         return self.compiled.finditer(text)
@@ -36,6 +44,6 @@ class Regex:
         """All matches, as strings or tuples of groups."""
         return self.compiled.findall(text)
 
-    def sub(self, replacement: str, text: str) -> str:
-        """The text with all matches replaced."""
-        return self.compiled.sub(replacement, text)
+    def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str, count: int = 0) -> str:
+        """The text with all matches replaced, or the first `count`."""
+        return self.compiled.sub(replacement, text, count)
