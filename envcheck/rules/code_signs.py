@@ -1,0 +1,35 @@
+"""How findings about the user's own code speak: it is the program, and the installation is not to blame."""
+
+from __future__ import annotations
+
+from envcheck.facts import Symptom
+from envcheck.findings import Finding, Remedy
+from envcheck.rules.base import Rule
+from envcheck.rules.driver_signs import at, quoted
+
+FINE = "This is the program's own code (or its data); the environment is fine as far as this error goes."
+
+
+def code_error(
+    rule: Rule,
+    text: Symptom,
+    why: str,
+    remedy: Remedy,
+    *,
+    title: str = "",
+    confidence: str = "certain",
+    otherwise: str = "",
+    values: tuple[str | None, ...] = (),
+    severity: str = "error",
+) -> Finding:
+    """A finding about the user's code, quoting the error and saying that nothing has to be installed for it."""
+    return rule.finding(
+        severity,
+        title=title,
+        seen=quoted(text, *values),
+        why=f"{why} {FINE}",
+        remedy=remedy,
+        confidence=confidence,
+        otherwise=otherwise,
+        line=at(text),
+    )

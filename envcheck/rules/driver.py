@@ -1,0 +1,15 @@
+"""The rules about the NVIDIA driver, the GPU and the CPU, in one table; causes before what follows from them."""
+
+from __future__ import annotations
+
+from envcheck.rules import driver_gpu, driver_match, driver_state, driver_version, driver_visible
+from envcheck.rules.base import Rule
+
+RULES: tuple[Rule, ...] = (
+    *driver_gpu.RULES[:1],  # a broken card comes before all that it causes
+    *driver_state.RULES,
+    *driver_match.RULES,
+    *driver_version.RULES,
+    *driver_gpu.RULES[1:],
+    *driver_visible.RULES,
+)
