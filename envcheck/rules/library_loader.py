@@ -243,6 +243,12 @@ _PURE = frozenset(
 )
 
 
+_NAMED_IN_TEXT = re.compile(
+    r"onnxruntime|tensorflow|ctranslate2|jaxlib|paddlepaddle|tensorrt|cupy|faiss", re.IGNORECASE
+)
+"""Programs that load CUDA libraries of their own and name themselves in the line."""
+
+
 @dataclass(frozen=True)
 class LoaderError:
     """One message of a loader, taken apart."""
@@ -270,6 +276,9 @@ class LoaderError:
         """Who could not be loaded: "torch", "torchvision", "torchaudio", "nvidia", "triton", "system",
         "extension:<package>", or "unknown".
         """
+        named = _NAMED_IN_TEXT.search(self.symptom.text)
+        if named:
+            return "extension:" + _package(named.group(0).lower().replace("-", "_"))
         found = owner_of_path(self.file)
         if found != "unknown":
             return found
@@ -295,13 +304,13 @@ def loader_errors(facts: Facts) -> Iterator[LoaderError]:
                 symbol=_strip_mach(d.get("symbol") or d.get("musl_symbol") or d.get("quoted"), d.get("dyld_symbol")),
                 library=d.get("version") or d.get("expected"),
             )
-        elif item.kind == "missing-library":
+        elif item.kind == "missing-library" and "tf" not in d:  # TensorFlow's warning is about TensorFlow
             yield LoaderError(
                 "missing-library",
                 item,
                 file=d.get("needed_by") or d.get("dyld_file"),
                 frame=d.get("frame"),
-                library=d.get("library") or d.get("musl") or d.get("dyld") or d.get("tf"),
+                library=d.get("library") or d.get("musl") or d.get("dyld"),
             )
         elif item.kind == "missing-symbol-version":
             yield LoaderError(

@@ -18,8 +18,8 @@ _RESOLVE = (
         ("could not find a version that satisfies the requirement", "no matching distribution found for"),
         r"Could not find a version that satisfies the requirement (?P<requirement>"
         + _FAMILY
-        + r"\b[^\s(;]{0,80}(?: ?[<>=!~]{1,2} ?[\w.+*]{1,40})?)[^\n(]{0,200}"
-        r"(?:\(from versions: ?(?P<versions>[^)\n]{0,1200})\)?)?"
+        + r"\b[^\s(;]{0,80}(?: ?[<>=!~]{1,2} ?[\w.+*]{1,40})?)"
+        r"(?:[^\n]{0,200}?\(from versions: ?(?P<versions>[^)\n]{0,1200})\)?)?"
         r"|No matching distribution found for (?P<wanted>" + _FAMILY + r"\b[^\s;)]{0,80})",
     ),
     Signature(

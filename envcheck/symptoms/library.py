@@ -228,11 +228,6 @@ _WINDOWS = (
         r"\[WinError 182\]" + _LOADING,
     ),
     Signature(
-        "windows-paging-file",
-        ("winerror 1455", "paging file is too small", "error code 1455"),
-        r"\[WinError 1455\]" + _LOADING + r"|paging file is too small|Error code 1455",
-    ),
-    Signature(
         "vc-runtime-missing",
         ("visual c++ redistributable is not installed", "vcruntime140", "msvcp140.dll", "aka.ms/vs/"),
         r"Visual C\+\+ Redistributable is not installed|(?P<file>(?:vcruntime140(?:_1)?|msvcp140(?:_\w{1,20})?|concrt140)\.dll)"

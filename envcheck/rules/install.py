@@ -1,0 +1,13 @@
+"""Installation and Python: what was fetched, for which Python, and whether it goes together."""
+
+from __future__ import annotations
+
+from envcheck.rules import install_copies, install_damage, install_packages, install_resolve
+from envcheck.rules.base import Rule
+
+RULES: tuple[Rule, ...] = (
+    *install_resolve.RULES,
+    *install_copies.RULES,
+    *install_damage.RULES,
+    *install_packages.RULES,
+)

@@ -1,0 +1,561 @@
+"""Packages that have to go together: NumPy, the nvidia-* wheels, setuptools, MKL, and builds of one index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion, Version
+
+from envcheck.facts import Distribution, Facts
+from envcheck.findings import Finding, Remedy
+from envcheck.matrix import Matrix
+from envcheck.rules import derive, remedies
+from envcheck.rules.base import Rule, rule
+from envcheck.rules.library_loader import (
+    CUDA_FAMILIES,
+    WHEEL_OF_FAMILY,
+    LoaderError,
+    base_name,
+    loader_errors,
+)
+
+_FAMILY_OF_WHEEL = re.compile(r"^(nvidia-[a-z0-9-]+?)-cu(\d{2})$")
+
+
+# --- NumPy --------------------------------------------------------------------------------------------------------
+
+
+def numpy_ready(facts: Facts, matrix: Matrix) -> bool | None:
+    """Whether the torch that is installed was built so that NumPy 2 works; None = unknown."""
+    version, os = derive.torch_version(facts), derive.wheel_os(facts)
+    release = matrix.release(version) if version else None
+    if release is None:
+        return None
+    if os:
+        return release.numpy2.get(os)
+    answers = set(release.numpy2.values())
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _numpy_version(facts: Facts) -> str | None:
+    for item in derive.symptoms(facts, "numpy-abi"):
+        if item.details.get("numpy"):
+            return item.details["numpy"].rstrip(".")
+    found = facts.distribution("numpy")
+    return found.version if found else None
+
+
+@rule("numpy-abi-mismatch", "install", "Compiled for NumPy 1.x, run with NumPy 2.")
+def numpy_abi(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A module of the NumPy 1 time in a process with NumPy 2: conversion to and from arrays is off."""
+    error = facts.symptom("numpy-abi", "numpy-unavailable")
+    numpy, ready = _numpy_version(facts), numpy_ready(facts, matrix)
+    modern = derive.numbers(numpy)[:1] >= (2,)
+    bridge = facts.torch.numpy_bridge
+    if error is None:
+        if not (modern and ready is False) or (bridge is not None and bridge.ok):
+            return
+    elif error.kind == "numpy-unavailable" and (
+        facts.symptom("numpy-missing") or not _could_be_abi(facts, numpy, ready)
+    ):
+        yield _numpy_absent(rule, facts, matrix, numpy)
+        return
+    torch = derive.torch_version(facts)
+    who = f"torch {torch}" if torch and ready is False else "A compiled module here"
+    yield rule.finding(
+        "warning" if error is None and bridge is None else "error",
+        title=f"{who} was built for NumPy 1.x and cannot use NumPy {numpy or '2'}",
+        seen=derive.quote(error, torch and f"torch {torch}", numpy and f"numpy {numpy}"),
+        why="NumPy 2 changed its binary interface. Modules compiled for NumPy 1 cannot use it: Tensor.numpy() and from_numpy() "
+        "fail, other such modules may not import at all."
+        + (" torch itself was built for both only from 2.3 on (Windows: 2.4.1)." if ready is False else ""),
+        remedy=_numpy_remedy(facts, matrix, ready=ready),
+        confidence="certain" if numpy and modern else "likely",
+        otherwise="" if ready is False or not torch else "The module that was compiled for NumPy 1 is the one whose import the "
+        "traceback shows; update that one.",
+        line=error.line if error else derive.line_of(facts, "python.distributions"),
+    )  # fmt: skip
+
+
+def _could_be_abi(facts: Facts, numpy: str | None, ready: bool | None) -> bool:
+    """ "Numpy is not available" has two causes: NumPy is not there, or its interface is another one."""
+    if numpy is None:
+        return facts.python.distributions is None or bool(facts.python.distributions_partial) or ready is False
+    return derive.numbers(numpy)[:1] >= (2,) and ready is not True
+
+
+def _numpy_remedy(facts: Facts, matrix: Matrix, *, ready: bool | None) -> Remedy:
+    text = 'Install "numpy<2"'
+    if ready is True:
+        text += ", or newer releases of the modules that were compiled for NumPy 1"
+    else:
+        text += ", or a newer torch (2.3 or newer; on Windows 2.4.1 or newer), which takes NumPy 2"
+    command = (
+        'conda install "numpy<2"'
+        if facts.python.kind == "conda" and derive.torch_from_conda(facts)
+        else remedies.pip(facts, "install", "numpy<2")
+    )
+    return Remedy(text=text + ".", commands=(command,))
+
+
+def _numpy_absent(rule: Rule, facts: Facts, matrix: Matrix, numpy: str | None) -> Finding:
+    item = facts.symptom("numpy-unavailable", "numpy-missing")
+    return rule.finding(
+        "error",
+        title="torch cannot use NumPy: it is not installed, or does not load"
+        if numpy is None
+        else f"torch cannot use NumPy {numpy}",
+        seen=derive.quote(item, numpy and f"numpy {numpy}"),
+        why="torch looks for NumPy once, when it starts; without a NumPy that loads, conversions are off.",
+        remedy=Remedy(
+            text="Install NumPy into this very environment.", commands=(remedies.pip(facts, "install", "numpy"),)
+        ),
+        confidence="likely",
+        otherwise='`python -c "import numpy; print(numpy.__version__)"` shows whether NumPy itself loads.',
+        line=item.line if item else None,
+    )
+
+
+# --- MKL ----------------------------------------------------------------------------------------------------------
+
+
+@rule("mkl-ijit-symbol", "install", "MKL 2024.1 or newer without the symbol that this torch needs.",
+      explains=("library-path-shadowing", "corrupted-install"))  # fmt: skip
+def mkl_ijit(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Builds that link MKL dynamically (conda's, Intel's) look for a profiling hook that MKL 2024.1 dropped."""
+    error = next((e for e in loader_errors(facts) if re.match(r"iJIT_|__itt_", e.symbol or "")), None)
+    found = facts.distribution("mkl")
+    conda = derive.torch_from_conda(facts)
+    new = found is not None and derive.numbers(found.version)[:2] >= (2024, 1)
+    if error is None and not (_old_conda_build(facts) and new and facts.torch.imports and facts.torch.imports.bad):
+        return
+    version = found.version if found else None
+    symbol = error.symbol if error else "iJIT_NotifyEvent"
+    command = (
+        'conda install "mkl<2024.1"'
+        if conda or facts.python.kind == "conda" or not found
+        else remedies.pip(facts, "install", "mkl<2024.1")
+    )
+    yield rule.finding(
+        "error",
+        title=f"The MKL that is loaded{f' ({version})' if version else ''} lacks {symbol}, which this torch needs",
+        seen=derive.quote(error.symptom if error else None, version and f"mkl {version}"),
+        why="MKL 2024.1 removed that symbol. torch builds that use a shared MKL (conda packages of the pytorch channel, Intel's own "
+        "builds) and were made for an older MKL fail to import.",
+        remedy=Remedy(
+            text="Go back to MKL 2024.0 (oneAPI: source the 2024.0 environment instead of a newer one), or install torch's pip wheel, "
+            "which carries its MKL inside.",
+            commands=(command,),
+        ),
+        confidence="certain" if error else "likely",
+        line=error.symptom.line if error else None,
+    )
+
+
+def _old_conda_build(facts: Facts) -> bool:
+    return any(d.name == "pytorch" and d.channel == "pytorch" for d in facts.python.distributions or ())
+
+
+# --- nvidia-* wheels ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What torch asks for, and what is there."""
+
+    name: str
+    specifier: str
+    installed: str | None
+
+    @property
+    def missing(self) -> bool:
+        """Not installed at all."""
+        return self.installed is None
+
+    @property
+    def older(self) -> bool | None:
+        """Older than the pin: then symbols are missing for sure."""
+        match = re.match(r"[=~><]=\s*([\w.]+)", self.specifier)
+        if match is None or self.installed is None:
+            return None
+        try:
+            return Version(self.installed) < Version(match.group(1))
+        except InvalidVersion:
+            return None
+
+
+def nvidia_pins(facts: Facts, matrix: Matrix) -> tuple[Pin, ...]:
+    """The nvidia-* requirements of the torch that is installed, from its own metadata or (for the PyPI build) the tables."""
+    lines = _requirements(facts, matrix)
+    marker = _environment(facts)
+    pins = []
+    for line in lines:
+        try:
+            asked = Requirement(line)
+        except InvalidRequirement:
+            continue
+        name = asked.name.lower().replace("_", "-")
+        if not name.startswith("nvidia-") or (asked.marker and not asked.marker.evaluate(marker)):
+            continue
+        found = facts.distribution(name)
+        pins.append(Pin(name, str(asked.specifier), found.version if found else None))
+    return tuple(pins)
+
+
+def _requirements(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
+    found = facts.distribution("torch")
+    if found is not None and found.requires is not None:
+        return found.requires
+    version, os, machine = derive.torch_version(facts), derive.wheel_os(facts), derive.wheel_machine(facts)
+    variant = derive.torch_variant(facts, matrix)
+    if not version or not os or not machine or derive.torch_from_conda(facts) or variant is None:
+        return ()
+    if variant.value != matrix.pypi_variant(version, os, machine):
+        return ()
+    return tuple(
+        f"{r.package}{'[' + ','.join(r.extras) + ']' if r.extras else ''}{r.specifier}{' ; ' + r.marker if r.marker else ''}"
+        for r in matrix.requires(version, os, machine)
+    )
+
+
+def _environment(facts: Facts) -> dict[str, str]:
+    """Marker values of the machine under test, never those of the Python that runs envcheck."""
+    os = derive.wheel_os(facts) or "linux"
+    version = facts.python.version or "3.11"
+    return {
+        "platform_system": {"linux": "Linux", "windows": "Windows", "macos": "Darwin"}.get(os, ""),
+        "sys_platform": {"linux": "linux", "windows": "win32", "macos": "darwin"}.get(os, ""),
+        "os_name": "nt" if os == "windows" else "posix",
+        "platform_machine": derive.assumed_machine(facts),
+        "python_version": ".".join(version.split(".")[:2]),
+        "python_full_version": version,
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "extra": "",
+    }
+
+
+def _absent_library(facts: Facts) -> LoaderError | None:
+    """A CUDA library that torch itself asked for and that is nowhere."""
+    for error in loader_errors(facts):
+        ours = error.owner in ("torch", "nvidia", "unknown")
+        if ours and error.kind == "missing-library" and error.needs in CUDA_FAMILIES and not error.symptom.echo:
+            return error
+    return None
+
+
+@rule("missing-nvidia-wheels", "install", "torch's nvidia-* wheels were not installed with it.",
+      explains=("cudnn-version-incompatible", "torchvision-mismatch", "torchaudio-mismatch"))  # fmt: skip
+def missing_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The wheel is there and what it requires is not: poetry's lock files of 2023, --no-deps, a slim image."""
+    preload = facts.symptom("preload-not-found")
+    error = _absent_library(facts)
+    pins = nvidia_pins(facts, matrix)
+    gone = (
+        [p for p in pins if p.missing] if not facts.python.distributions_partial and facts.python.distributions else []
+    )
+    if derive.is_jetson(facts) or derive.wheel_os(facts) in ("windows", "macos") or derive.torch_from_conda(facts):
+        return
+    loads = bool(facts.torch.imports and facts.torch.imports.ok and _cuda_loads(facts))
+    if error is None and preload is None and (not gone or loads):
+        return
+    cuda = derive.torch_cuda(facts, matrix)
+    if cuda is not None and not cuda.value and not cuda.derived:
+        return
+    item = preload or (error.symptom if error else None)
+    library = base_name(error.library) if error and error.library else (derive.detail(preload, "library") or "")
+    family = error.needs if error else None
+    wheel = WHEEL_OF_FAMILY.get(family or "")
+    torch = derive.torch_version(facts)
+    named = ", ".join(p.name for p in gone[:6])
+    yield rule.finding(
+        "error",
+        title=f"{library or named} is missing: torch's nvidia-* wheels were not installed with it",
+        seen=derive.quote(item, torch and f"torch {torch}", named and f"required and absent: {named}"),
+        why="The Linux wheel of torch holds no CUDA libraries (cuDNN, cuBLAS, NCCL ...); it requires them as packages named "
+        "nvidia-*. An installer that skipped them (a lock file made from metadata of one platform, --no-deps, an old poetry) "
+        "leaves a torch that cannot be loaded.",
+        remedy=_install_pins(facts, matrix, gone, wheel),
+        confidence="certain" if gone or preload else "likely",
+        otherwise=""
+        if gone or preload
+        else "`python -m pip check` names what is missing. If the packages are there, the library is looked for in another "
+        "environment's directory.",
+        line=item.line if item else derive.line_of(facts, "python.distributions"),
+    )
+
+
+def _cuda_loads(facts: Facts) -> bool:
+    return bool(facts.torch.cuda_available) or any(
+        lib.name in ("cudnn", "cublas", "cudart") for lib in facts.torch.loaded_libraries or ()
+    )
+
+
+def _install_pins(facts: Facts, matrix: Matrix, gone: list[Pin], wheel: str | None) -> Remedy:
+    if gone:
+        names = [f"{p.name}{p.specifier}" for p in gone]
+        return Remedy(
+            text="Install what torch requires, at its own pins; or install torch again with pip, which brings them.",
+            commands=(remedies.pip(facts, "install", *names),),
+        )
+    version = derive.base_version(derive.torch_version(facts))
+    target = f"torch=={version}" if version and matrix.release(version) else "torch"
+    text = "Install torch again with pip (or uv), which follows its requirements"
+    if facts.python.manager == "poetry" or any("poetry" in c for c in facts.commands):
+        text += "; with poetry, lock again with a current poetry, take a release whose metadata is complete (2.0.0 or 2.1 instead of 2.0.1), "
+        text += f"or add the nvidia-* packages{f' ({wheel}-cuNN and its siblings)' if wheel else ''} yourself"
+    return Remedy(text=text + ".", commands=(remedies.pip(facts, "install", "--force-reinstall", target),))
+
+
+def _pairs(facts: Facts) -> dict[str, list[Distribution]]:
+    """Families of which wheels for several CUDA majors are installed: they share one directory below nvidia/."""
+    found: dict[str, list[Distribution]] = {}
+    for item in facts.python.distributions or ():
+        match = _FAMILY_OF_WHEEL.match(item.name)
+        if match:
+            found.setdefault(match.group(1), []).append(item)
+    return {family: items for family, items in found.items() if len({i.name for i in items}) > 1}
+
+
+@rule(
+    "conflicting-nvidia-wheels",
+    "install",
+    "cu11/cu12/cu13 variants of one nvidia wheel share a directory.",
+    explains=("library-path-shadowing", "cudnn-version-incompatible", "nvidia-wheel-versions", "corrupted-install"),
+)
+def conflicting_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The one installed last overwrote the files of the other."""
+    pairs = _pairs(facts)
+    # Each cu13 wheel but these lies in nvidia/cu13; the rest unpack to the directory of their cu12 sister.
+    shared = {f: items for f, items in pairs.items() if not _apart(f, items)}
+    if not shared:
+        return
+    cuda = derive.torch_cuda(facts, matrix)
+    major = cuda.value.split(".")[0] if cuda and cuda.value else None
+    families = [f for f in shared if f in _blamed(facts)] or list(shared)
+    items = sorted((i for f in families for i in shared[f]), key=lambda i: i.name)
+    error = next((e for e in loader_errors(facts) if WHEEL_OF_FAMILY.get(e.needs or "") in shared), None)
+    if major is None:
+        majors = sorted({i.name[-2:] for i in items})
+        keep = majors[-1] if error else None
+    else:
+        keep = major
+    wrong = [i.name for f in shared for i in shared[f] if keep and not i.name.endswith(f"-cu{keep}")]
+    right = [
+        f"{i.name}=={i.version}" if i.version else i.name
+        for f in shared
+        for i in shared[f]
+        if keep and i.name.endswith(f"-cu{keep}")
+    ]
+    bad = error is not None or facts.symptom("cudnn-sublibrary", "cudnn-version-incompatible") is not None
+    fine = facts.torch.imports is not None and facts.torch.imports.ok
+    yield rule.finding(
+        "error" if bad or (not fine and facts.torch.imports is not None) else "warning",
+        title=f"{' and '.join(dict.fromkeys(i.name for i in items[:4]))} are both installed and share one directory",
+        seen=derive.quote(error.symptom if error else None, *(f"{i.name} {i.version or ''}".strip() for i in items[:8]),
+                          (cuda and cuda.value and f"torch is built for CUDA {cuda.value}") or None),
+        why="Both unpack to the same nvidia/ directory: the one installed last overwrote the other's libraries, and removing one deletes "
+        "files of the other. torch then loads a library of another CUDA major or version.",
+        remedy=Remedy(
+            text=f"Uninstall the set that torch does not name{f' ({chr(44).join(wrong[:3])})' if wrong else ''}, then reinstall the other, "
+            "so that its files come back." if keep else "Uninstall both, then reinstall torch, which brings the right one.",
+            commands=(
+                remedies.pip(facts, "uninstall", "-y", *(wrong or [i.name for i in items])),
+                remedies.pip(facts, "install", "--force-reinstall", "--no-deps", *right) if right else remedies.pip(facts, "install", "--force-reinstall", "torch"),
+            ),
+        ),
+        line=error.symptom.line if error else derive.line_of(facts, "python.distributions"),
+    )  # fmt: skip
+
+
+def _apart(family: str, items: list[Distribution]) -> bool:
+    """Placeholders of CUDA 13 (names such as nvidia-cublas-cu13 hold no files)."""
+    renamed = family not in ("nvidia-cudnn", "nvidia-nccl", "nvidia-cusparselt", "nvidia-nvshmem")
+    return renamed and {i.name[-2:] for i in items} == {"12", "13"}
+
+
+def _blamed(facts: Facts) -> set[str]:
+    """Wheel families that an error of the report names."""
+    named = {WHEEL_OF_FAMILY.get(e.needs or "", "") for e in loader_errors(facts)}
+    if facts.symptom("cudnn-sublibrary", "cudnn-version-incompatible", "cudnn-load-failed"):
+        named.add("nvidia-cudnn")
+    return named
+
+
+@rule("nvidia-wheel-versions", "install", "An nvidia-* wheel is not of the version that torch asks for.",
+      explains=("library-path-shadowing",))  # fmt: skip
+def nvidia_wheel_versions(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Another package moved it; an older one lacks symbols, a newer one mostly works."""
+    off = [p for p in nvidia_pins(facts, matrix) if p.installed and p.specifier and not _satisfies(p)]
+    if not off or _pairs(facts):
+        return
+    older = [p for p in off if p.older]
+    blamed = [p for p in off if re.sub(r"-cu\d\d$", "", p.name) in _blamed(facts)]
+    error = next(
+        (e for e in loader_errors(facts) if blamed and WHEEL_OF_FAMILY.get(e.needs or "", "-") in blamed[0].name), None
+    )
+    shown = blamed or older or off
+    works = bool(facts.torch.cuda_available)
+    names = [f"{p.name}{p.specifier}" for p in shown]
+    torch = derive.torch_version(facts)
+    yield rule.finding(
+        "error" if error else "warning" if older and not works else "note",
+        title=f"{shown[0].name} {shown[0].installed} is not the version that torch asks for ({shown[0].specifier})",
+        seen=derive.quote(error.symptom if error else None, torch and f"torch {torch}", *(f"{p.name} {p.installed}, asked for {p.specifier}" for p in shown[:5])),
+        why="torch was built and tested with exactly these libraries; "
+        + ("an older one may lack functions that torch calls." if older else "newer ones mostly work, without a promise."),
+        remedy=Remedy(text="Bring them back to torch's pins.", commands=(remedies.pip(facts, "install", "--force-reinstall", "--no-deps", *names),)),
+        line=error.symptom.line if error else None,
+    )  # fmt: skip
+
+
+def _satisfies(pin: Pin) -> bool:
+    try:
+        return Requirement(f"x{pin.specifier}").specifier.contains(pin.installed or "", prereleases=True)
+    except (InvalidRequirement, InvalidVersion):
+        return True
+
+
+# --- builds of one index ------------------------------------------------------------------------------------------
+
+
+@rule("mixed-build-labels", "install", "Packages of the torch family come from builds for different CUDA versions.")
+def mixed_labels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """+cu121 beside +cu124 of one CUDA major mostly works; +cpu beside +cu is the companions' own rule."""
+    labels = {}
+    for name in ("torch", "torchvision", "torchaudio"):
+        version = derive.torch_version(facts) if name == "torch" else derive.module_version(facts, name)
+        match = re.match(r"cu\d{2,3}", derive.local_label(version))
+        if match:
+            labels[name] = match.group(0)
+    if len(set(labels.values())) < 2 or len({label[:-1] for label in labels.values()}) > 1:
+        return
+    shown = ", ".join(f"{name} +{label}" for name, label in labels.items())
+    yield rule.finding(
+        "note",
+        title=f"Builds of different CUDA versions are mixed: {shown}",
+        seen=shown,
+        why="Within one CUDA major the libraries are compatible; the mix shows that the packages were installed at different times "
+        "or from different indexes.",
+        remedy=Remedy(text="Install them together, from one index, next time."),
+        line=derive.line_of(facts, "python.distributions"),
+    )
+
+
+# Source: PyPI release pages (yanked flags) and the metadata of the wheels named.
+_YANKED: tuple[tuple[str, str, str, str], ...] = (
+    ("nvidia-cudnn-cu12", "9.25.0.15", "all its files are yanked", "9.25.1.1"),
+    ("nvidia-cudnn-cu13", "9.25.0.15", "all its files are yanked", "9.25.1.1"),
+    ("torchvision", "0.11.0", "it pins torch==1.10.0+cu102, which PyPI does not have", "0.11.1"),
+    ("torchvision", "0.15.0", "it pins torch==2.0.0+cu117, which PyPI does not have", "0.15.1"),
+    (
+        "nvidia-cublas",
+        "13.4.0.1",
+        "its NVFP4 matmul can give wrong results (CUDA 13.2 Update 1 release notes)",
+        "13.4.1",
+    ),
+)
+
+
+@rule("yanked-package", "install", "A release that its makers withdrew, or that is known to be broken, is installed.")
+def yanked(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Withdrawn releases stay installed where a lock file names them."""
+    for name, version, reason, instead in _YANKED:
+        found = facts.distribution(name)
+        if found is None or derive.base_version(found.version) != version:
+            continue
+        pin = next((p for p in nvidia_pins(facts, matrix) if p.name == name), None)
+        target = f"{name}{pin.specifier}" if pin and pin.specifier else f"{name}=={instead}"
+        yield rule.finding(
+            "warning",
+            title=f"{name} {version} should not be used: {reason}",
+            seen=f"{name} {version} is installed",
+            why="The release was withdrawn or has a known fault.",
+            remedy=Remedy(text=f"Install {target}.", commands=(remedies.pip(facts, "install", target),)),
+            line=found.line,
+        )
+
+
+# --- setuptools ---------------------------------------------------------------------------------------------------
+
+
+@rule("setuptools-incompatible", "install", "setuptools, or a part of it that is needed here, is missing.")
+def setuptools_incompatible(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """pkg_resources left with setuptools 82, distutils with Python 3.12, and no virtual environment of 3.12 has setuptools."""
+    item = facts.symptom("setuptools-missing-part", "setuptools-cap")
+    if item is None:
+        return
+    part = derive.detail(item, "module", "attribute") or ("pkg_resources" if item.details.get("name") else "setuptools")
+    found = facts.distribution("setuptools")
+    version, torch = (found.version if found else derive.detail(item, "have")), derive.torch_version(facts)
+    if item.kind == "setuptools-cap":
+        title = f"torch {item.details.get('torch', '')} asks for setuptools{item.details.get('cap', '')}".replace(
+            "  ", " "
+        )
+        why = "torch 2.11.0 to 2.12.1 cap setuptools; another package wants a newer one. 2.13 lifted the cap."
+        want, severity = f"setuptools{item.details.get('cap', '<82')}", "warning"
+    elif part == "pkg_resources":
+        title, severity, want = (
+            "pkg_resources is gone: setuptools is too new for this code, or missing",
+            "error",
+            "setuptools<82",
+        )
+        why = "setuptools 82 (February 2026) removed pkg_resources; torch.utils.cpp_extension before 2.9 and many packages import it."
+    elif part == "distutils":
+        title, severity, want = "distutils is not there", "error", "setuptools<82"
+        why = "Python 3.12 removed distutils; setuptools brings it back, if it is installed. (setuptools 59.6 changed what torch 1.10's "
+        why += "tensorboard support reads from it.)"
+    else:
+        title, severity, want = "setuptools is not installed", "error", "setuptools<82"
+        why = "Environments of Python 3.12 and newer come without setuptools; compiling extensions, and Triton's launcher, need it."
+    yield rule.finding(
+        severity,
+        title=title,
+        seen=derive.quote(item, torch and f"torch {torch}", version and f"setuptools {version}"),
+        why=why,
+        remedy=Remedy(
+            text="Install a setuptools that has it; when a package is built, build it without isolation so that this one is used.",
+            commands=(remedies.pip(facts, "install", want),),
+        ),
+        line=item.line,
+    )
+
+
+@rule("package-conflict", "install", "A package asks for another torch than the one that is installed.")
+def package_conflict(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The warning that pip prints at the end of an installation."""
+    for item in derive.symptoms(facts, "pip-requirement-conflict"):
+        d = item.details
+        if d["package"].lower() in ("torchvision", "torchaudio"):
+            continue  # the companions' own rules
+        yield rule.finding(
+            "warning",
+            title=f"{d['package']} {d['version']} asks for torch{d['needs']}, and torch {d['have']} is installed",
+            seen=derive.quote(item),
+            why="pip installed it all the same. Whether it works depends on the package: compiled ones mostly do not.",
+            remedy=Remedy(
+                text=f"Install a torch that satisfies torch{d['needs']}, or another release of {d['package']}, in one command so that the "
+                "resolver sees both.",
+                commands=(remedies.pip(facts, "install", f"torch{d['needs']}", f"{d['package']}=={d['version']}"),),
+            ),
+            confidence="likely",
+            otherwise="`python -m pip check` shows all such pairs.",
+            line=item.line,
+        )
+        return
+
+
+RULES: tuple[Rule, ...] = (
+    mkl_ijit,
+    conflicting_nvidia_wheels,
+    missing_nvidia_wheels,
+    nvidia_wheel_versions,
+    numpy_abi,
+    setuptools_incompatible,
+    package_conflict,
+    mixed_labels,
+    yanked,
+)

@@ -1,0 +1,591 @@
+"""The installer finds no wheel: which of the reasons is it?
+
+pip says "from versions: ..." and nothing else; which Python, which system and which index it looked for, and what
+PyPI has for them, tells the reason. uv, poetry and conda say a part of it themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from envcheck.facts import Facts, Symptom
+from envcheck.findings import Finding, Remedy
+from envcheck.matrix import Matrix
+from envcheck.rules import derive, remedies
+from envcheck.rules.base import Rule, rule
+
+KINDS = (
+    "no-matching-distribution",
+    "wheel-not-supported",
+    "uv-no-wheel",
+    "uv-no-version",
+    "poetry-no-candidate",
+    "requires-python",
+    "conda-not-available",
+    "conda-python-conflict",
+)
+
+SHOW_PYTHON = "python -c \"import sys, platform, struct; print(sys.version, platform.machine(), struct.calcsize('P') * 8, 'bit')\""
+LAST_ON_PYTORCH_CHANNEL = "2.5.1"
+"""Source: pytorch/pytorch issue 138506: conda packages of the channel pytorch end with 2.5.x."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, and what the installer said there is."""
+
+    package: str
+    specifier: str
+    versions: tuple[str, ...] | None
+    """The list that pip printed; () = "none"; None = no list."""
+    symptom: Symptom
+
+    @property
+    def version(self) -> str | None:
+        """The version that is named, without its label: "==2.0.1+cu118" -> "2.0.1"."""
+        match = re.search(r"\d+(?:\.\d+)*(?:\.?(?:post|a|b|rc|dev)\d+)?", self.specifier)
+        return match.group(0) if match else None
+
+    @property
+    def exact(self) -> bool:
+        """One release was asked for, not a range."""
+        return self.specifier.lstrip(" =").startswith(tuple("0123456789")) and not self.specifier.startswith(
+            ("<", ">", "~", "!")
+        )
+
+    @property
+    def label(self) -> str:
+        """The build that was asked for: "cu118", "cpu", "" for none."""
+        match = re.search(r"\+((?:cu\d{2,3}|cpu|rocm[\d.]+|xpu))", self.specifier)
+        return match.group(1) if match else ""
+
+    @property
+    def text(self) -> str:
+        """As a person writes it: "torch==2.0.1+cu118"."""
+        return f"{self.package}{self.specifier}"
+
+
+def requests(facts: Facts) -> Iterator[Request]:
+    """Every failed request of the report, the one with most detail first."""
+    found = []
+    for item in derive.symptoms(facts, *KINDS):
+        made = _request(item)
+        if made is not None:
+            found.append(made)
+    yield from sorted(found, key=lambda r: (r.versions is None, not r.specifier))
+
+
+def _request(item: Symptom) -> Request | None:
+    d = item.details
+    asked = d.get("requirement") or d.get("wanted") or d.get("dist") or d.get("requested") or d.get("missing")
+    versions = None
+    if "versions" in d:
+        named = [v.strip() for v in d["versions"].split(",")]
+        versions = tuple(v for v in named if re.match(r"\d", v))
+    if asked is None and item.kind == "wheel-not-supported":
+        match = re.match(r"(?P<p>\w+)-(?P<v>[\w.+%]+?)-", d.get("wheel", ""))
+        asked = f"{match['p']}=={match['v'].replace('%2B', '+')}" if match else None
+    if asked is None and d.get("hint"):
+        asked = f"{d['hint']}=={d.get('hint_version', '')}"
+    if asked is None and d.get("package"):
+        asked = d["package"] + (f"=={d['version']}" if d.get("version", "")[:1].isdigit() else d.get("version", ""))
+    if asked is None:
+        asked = d.get("named") or d.get("spec") or d.get("tree")
+    match = re.match(r"([A-Za-z][\w\-]*?)(?:-(?=\d)|(?=[<>=!~ ]|$))\s*(.*)", (asked or "").strip())
+    if not match:
+        return None
+    specifier = match.group(2).strip().replace(" ", "")
+    if specifier[:1].isdigit():
+        specifier = "==" + specifier
+    return Request(match.group(1).lower().replace("_", "-"), specifier.rstrip(".,`'\""), versions, item)
+
+
+def torch_of(request: Request, matrix: Matrix) -> str | None:
+    """The torch release that decides: the one asked for, or the one that the companion belongs to."""
+    version = request.version
+    if version is None:
+        return None
+    if request.package in ("torch", "pytorch", "libtorch", "pytorch-gpu"):
+        return version
+    return matrix.torch_for_companion(request.package, version)
+
+
+# --- what the list of versions gives away -------------------------------------------------------------------------
+
+
+def last_intel_mac(matrix: Matrix) -> str:
+    """The last release with wheels for x86_64 macOS."""
+    return max(
+        (r.version for r in matrix.releases if matrix.wheels(r.version, "macos", "x86_64")),
+        key=derive.numbers,
+        default="",
+    )
+
+
+def _finals(versions: tuple[str, ...] | None) -> list[str]:
+    return sorted((v for v in versions or () if not derive.is_prerelease(v)), key=derive.numbers)
+
+
+def newest_for(matrix: Matrix, os: str, machine: str, python: str) -> str | None:
+    """The newest release with a wheel for this Python."""
+    fit = [r.version for r in matrix.releases if python in matrix.pythons(r.version, os, machine)]
+    return fit[-1] if fit else None
+
+
+def is_intel_mac(facts: Facts, matrix: Matrix, request: Request | None) -> bool | None:
+    """x86_64 Python on macOS: said, or given away by a list that ends where Intel wheels end."""
+    hint = request.symptom.details.get("have", "") + request.symptom.text if request else ""
+    if re.search(r"macosx_\d+_\d+_x86_64", hint):
+        return True
+    os = derive.wheel_os(facts)
+    if os not in (None, "macos"):
+        return False
+    if os == "macos" and facts.python.machine:
+        return facts.python.machine == "x86_64"
+    if os == "macos" and facts.system.machine == "x86_64":
+        return True
+    listed = _finals(request.versions) if request else []
+    if listed and listed[-1] == last_intel_mac(matrix):
+        return True
+    return None if os == "macos" else False
+
+
+def is_musl(facts: Facts, request: Request | None) -> bool:
+    """Alpine and its like: torch has wheels for glibc only."""
+    hint = request.symptom.details.get("have", "") + request.symptom.text if request else ""
+    return (
+        facts.system.libc == "musl"
+        or facts.python.libc == "musl"
+        or "musl" in (facts.python.soabi or "")
+        or facts.system.distro == "alpine"
+        or "musllinux" in hint
+    )
+
+
+def is_32bit(facts: Facts) -> bool:
+    """The interpreter is a 32-bit one."""
+    return (
+        facts.python.bits == 32
+        or (facts.python.machine or "") in ("i686", "i386", "armv7l")
+        or facts.symptom("python-32bit") is not None
+    )
+
+
+# --- rules --------------------------------------------------------------------------------------------------------
+
+_MOOT = (
+    "python-no-wheel",
+    "torch-not-installed",
+    "wheel-index-missing",
+    "no-such-release",
+    "wrong-interpreter",
+    "macos-intel-no-wheel",
+)
+
+
+@rule("python-32bit", "install", "A 32-bit Python: no torch wheel exists for it.", explains=_MOOT)
+def python_32bit(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Every torch wheel is for 64-bit Pythons, so pip sees none at all."""
+    if not is_32bit(facts):
+        return
+    item = facts.symptom("python-32bit")
+    request = next(requests(facts), None)
+    version = facts.python.version
+    yield rule.finding(
+        "error",
+        title="This Python is a 32-bit build; torch needs a 64-bit one",
+        seen=derive.quote(item, request.symptom if request else None, f"Python {version}, 32-bit" if version else "Python: 32-bit"),
+        why="torch has 64-bit wheels only, so the installer finds no version at all. The system may well be 64-bit; the "
+        "interpreter is what counts.",
+        remedy=Remedy(
+            text="Install the 64-bit Python (the x86-64 installer), delete the virtual environment, make it anew with that "
+            "Python, and install torch there.",
+            commands=("py -0p", "py -3-64 -m venv .venv") if derive.wheel_os(facts) == "windows" else (SHOW_PYTHON,),
+        ),
+        line=item.line if item else derive.line_of(facts, "python.bits", "python.version"),
+    )  # fmt: skip
+
+
+@rule("macos-intel-no-wheel", "install", "x86_64 Python on macOS: the wheels end at 2.2.2.",
+      explains=("python-no-wheel", "torch-not-installed", "numpy-abi-mismatch", "no-such-release"))  # fmt: skip
+def macos_intel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """An Intel Mac, or an Intel Python (Rosetta) on Apple silicon, that asks for a newer torch."""
+    last = last_intel_mac(matrix)
+    rosetta = facts.system.rosetta or (
+        (facts.apple.chip or "").startswith("Apple") and facts.python.machine == "x86_64"
+    )
+    for request in requests(facts):
+        if not is_intel_mac(facts, matrix, request):
+            continue
+        wanted = torch_of(request, matrix)
+        older = wanted is not None and derive.numbers(wanted) <= derive.numbers(last) and request.exact
+        if older and request.versions:
+            continue
+        yield _intel(rule, facts, request, last, rosetta=bool(rosetta))
+        return
+    if rosetta and derive.wheel_os(facts) == "macos":
+        yield rule.finding(
+            "warning",
+            title="This is an x86_64 Python (Rosetta) on Apple silicon",
+            seen=f"interpreter: x86_64; {facts.apple.chip or 'Apple silicon'}",
+            why=f"Wheels for x86_64 macOS end with torch {last}, and an Intel Python has no MPS.",
+            remedy=_arm_python(last),
+            line=derive.line_of(facts, "python.machine"),
+        )
+
+
+def _intel(rule: Rule, facts: Facts, request: Request, last: str, *, rosetta: bool) -> Finding:
+    sure = derive.wheel_os(facts) == "macos" or "macosx" in request.symptom.details.get("have", "")
+    return rule.finding(
+        "error",
+        title=f"x86_64 macOS has no torch wheel after {last}",
+        seen=derive.quote(
+            request.symptom,
+            f"asked for: {request.text}",
+            f"newest version offered: {_finals(request.versions)[-1]}" if _finals(request.versions) else None,
+            "x86_64 Python on Apple silicon (Rosetta)" if rosetta else None,
+        ),
+        why=f"Wheels for Intel macOS end with torch {last}. An x86_64 Python gets only those, on an Intel Mac and under "
+        "Rosetta on Apple silicon alike.",
+        remedy=_arm_python(last),
+        confidence="certain" if sure else "likely",
+        otherwise="" if sure else f"`{SHOW_PYTHON}` shows what the interpreter is made for.",
+        line=request.symptom.line,
+    )
+
+
+def _arm_python(last: str) -> Remedy:
+    return Remedy(
+        text="On Apple silicon: install an arm64 Python (python.org, Homebrew in /opt/homebrew, Miniforge arm64, or uv) and a "
+        f'new environment with it. On an Intel Mac: stay on torch {last} with "numpy<2".',
+        commands=(
+            'python3 -c "import platform; print(platform.machine())"',
+            f'python3 -m pip install "torch=={last}" "numpy<2"',
+        ),
+    )
+
+
+@rule("wheel-index-missing", "install", "The build that was asked for is not on the index that was searched.")
+def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """+cuXYZ is only on PyTorch's own index; or that index never had this release as such a build."""
+    if is_32bit(facts) or is_musl(facts, None):
+        return
+    for request in requests(facts):
+        label, version = request.label, torch_of(request, matrix)
+        if not label or version is None or is_intel_mac(facts, matrix, request):
+            continue
+        os, machine = derive.wheel_os(facts) or "linux", derive.assumed_machine(facts)
+        names = [v.name for v in matrix.variants(version, os, machine)]
+        exists = label in names
+        python = derive.python_minor(facts)
+        if exists and python and python not in matrix.pythons(version, os, machine, label):
+            continue
+        listed = [v for v in request.versions or () if "+" in v]
+        if exists and listed:
+            continue
+        url = f"https://download.pytorch.org/whl/{label}"
+        yield rule.finding(
+            "error",
+            title=f"{request.text} is not on the index that was searched",
+            seen=derive.quote(request.symptom),
+            why=f"Builds with a +{label} label are not on PyPI; they are on PyTorch's own index."
+            if exists or not names
+            else f"torch {version} has no {label} build for this platform; it has {', '.join(names)}.",
+            remedy=Remedy(
+                text="Name the index together with the version."
+                if exists
+                else "Choose one of the builds that exist.",
+                commands=(remedies.pip(facts, "install", request.text, "--index-url", url),)
+                if exists
+                else remedies.install_plan(facts, matrix).commands,
+            ),
+            confidence="certain" if names else "likely",
+            otherwise="" if names else f"{url} lists what there is.",
+            line=request.symptom.line,
+        )  # fmt: skip
+        return
+
+
+@rule("no-such-release", "install", "A release that does not exist was asked for.")
+def no_such_release(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A version number that was never published."""
+    for request in requests(facts):
+        version = request.version
+        if (
+            version is None
+            or not request.exact
+            or request.package not in ("torch", "pytorch", "torchvision", "torchaudio")
+        ):
+            continue
+        if derive.is_prerelease(version) or not _never(matrix, request.package, version):
+            continue
+        near = ", ".join(matrix.near(version)) if request.package in ("torch", "pytorch") else ""
+        extra = ""
+        if request.package == "torchaudio":
+            extra = (
+                "torchaudio has no release for each torch after 2.11: torchaudio 2.11.x serves torch 2.11 and newer."
+            )
+        made = remedies.install_plan(facts, matrix)
+        yield rule.finding(
+            "error",
+            title=f"{request.package} {version} was never released",
+            seen=derive.quote(request.symptom),
+            why=f"No release of that number exists, for any Python or system. {extra}".strip(),
+            remedy=Remedy(text=(f"Close ones: {near}. " if near else "") + made.text, commands=made.commands),
+            confidence="likely",
+            otherwise=f"The tables of envcheck end at torch {matrix.releases[-1].version}; a newer release is not in them.",
+            line=request.symptom.line,
+        )
+        return
+
+
+def _never(matrix: Matrix, package: str, version: str) -> bool:
+    first, last = derive.numbers(matrix.releases[0].version), derive.numbers(matrix.releases[-1].version)
+    if package in ("torch", "pytorch"):
+        number = derive.numbers(version)
+        return first <= number <= last and len(number) > 1 and matrix.release(version) is None
+    if package == "torchaudio":
+        return derive.numbers(version)[:2] > (2, 11) and derive.numbers(version)[0] == 2
+    return False
+
+
+@rule("conda-channel-ended", "install", "The conda channel pytorch has no package of this release.")
+def conda_channel_ended(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The channel stopped after 2.5.1; newer torch for conda comes from conda-forge."""
+    for request in requests(facts):
+        version = request.version
+        if request.symptom.kind != "conda-not-available" or version is None:
+            continue
+        if request.package == "pytorch-cuda":
+            ended = derive.numbers(version) > (12, 4)
+        else:
+            ended = derive.numbers(version)[:2] > derive.numbers(LAST_ON_PYTORCH_CHANNEL)[:2]
+        if not ended:
+            continue
+        yield rule.finding(
+            "error",
+            title=f"The conda channel pytorch ended with {LAST_ON_PYTORCH_CHANNEL}; {request.text} is not on it",
+            seen=derive.quote(request.symptom),
+            why="PyTorch stopped making conda packages of its own; conda-forge builds newer ones under the same name.",
+            remedy=Remedy(
+                text="Take pytorch from conda-forge (pytorch-gpu for CUDA, cuda-version to choose it), or install the wheel with pip.",
+                commands=("conda install -c conda-forge pytorch-gpu",),
+            ),
+            line=request.symptom.line,
+        )
+        return
+
+
+@rule("python-no-wheel", "install", "No wheel of that torch exists for this Python or platform.",
+      explains=("torch-not-installed", "wrong-interpreter"))  # fmt: skip
+def python_no_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The release has wheels, and none of them is for this Python on this system."""
+    if is_32bit(facts):
+        return
+    for request in requests(facts):
+        if is_intel_mac(facts, matrix, request) and _beyond_intel(request, matrix):
+            continue
+        if request.exact and request.version and _never(matrix, request.package, request.version):
+            continue
+        reason = _reason(facts, matrix, request)
+        if reason is None:
+            continue
+        title, why, certain = reason
+        yield rule.finding(
+            "error",
+            title=title,
+            seen=derive.quote(request.symptom, _python_label(facts), derive.wheel_os(facts)),
+            why=why,
+            remedy=_no_wheel_remedy(facts, matrix, request),
+            confidence="certain"
+            if certain
+            else "likely"
+            if request.versions or derive.python_minor(facts)
+            else "possible",
+            otherwise="" if certain else f"`{SHOW_PYTHON}` shows which Python and platform the installer looks for.",
+            line=request.symptom.line,
+        )
+        return
+    yield from _live_without_wheel(rule, facts, matrix)
+
+
+def _beyond_intel(request: Request, matrix: Matrix) -> bool:
+    wanted = torch_of(request, matrix)
+    return wanted is None or derive.numbers(wanted) > derive.numbers(last_intel_mac(matrix)) or not request.versions
+
+
+def _python_label(facts: Facts) -> str | None:
+    minor = derive.python_minor(facts)
+    return f"Python {minor}" if minor else None
+
+
+def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, bool] | None:
+    """(title, why, certain) of a missing wheel; None when it is another rule's matter."""
+    if is_musl(facts, request):
+        return (
+            "torch has no wheels for musl (Alpine)",
+            "All Linux wheels of torch are made for glibc; a musl system such as Alpine finds none.",
+            True,
+        )
+    if request.label and not request.versions and request.symptom.kind == "no-matching-distribution":
+        python = derive.python_minor(facts)
+        if python is None:
+            return None
+    name, wanted = request.text, torch_of(request, matrix)
+    python, os = derive.python_minor(facts), derive.wheel_os(facts)
+    tag = re.search(r"-(cp\d+)-", request.symptom.details.get("wheel", ""))
+    if tag:
+        return (
+            f"{request.symptom.details['wheel']} is for another Python or platform",
+            f"The file name says {tag.group(1)} and its platform; pip takes it only in that Python"
+            + (f", and this is Python {python}." if python else "."),
+            True,
+        )
+    have = request.symptom.details.get("have")
+    if have:
+        return (
+            f"{name} has no wheel for this Python or platform",
+            f"The installer looks for {have.replace('`', '')}.",
+            True,
+        )
+    if wanted and python and (os or derive.wheel_machine(facts)):
+        return _by_tables(facts, matrix, request, wanted, python)
+    listed = _finals(request.versions)
+    if wanted and listed and request.exact:
+        if derive.numbers(wanted) < derive.numbers(listed[0]):
+            return (
+                f"{name} has no wheel for this Python{f' ({python})' if python else ''}: the oldest offered is {listed[0]}",
+                (
+                    "The list that pip printed is what fits this Python and system. The release that was asked for is older than "
+                    "all of it, so it was made for older Pythons."
+                ),
+                False,
+            )
+        if derive.numbers(wanted) > derive.numbers(listed[-1]):
+            return (
+                f"{name} has no wheel for this Python{f' ({python})' if python else ''}: the newest offered is {listed[-1]}",
+                (
+                    "The list that pip printed is what fits this Python and system. The release that was asked for is newer than "
+                    "all of it: newer releases dropped this Python, or this platform."
+                ),
+                False,
+            )
+    needs = derive.detail(request.symptom, "needs", "range", "wants")
+    if needs:
+        return (
+            f"{name} needs Python {needs}",
+            f"The package is not made for this Python{f' ({python})' if python else ''}.",
+            True,
+        )
+    if request.versions == () or request.symptom.kind in ("poetry-no-candidate", "uv-no-wheel"):
+        what = derive.detail(request.symptom, "what")
+        return (
+            f"There is no wheel of {name} for this Python or platform",
+            (
+                f"No published file fits this {what or 'Python, system and machine'}: mostly the Python is newer than the release, or "
+                "older than it accepts; else the platform (musl, 32-bit, Intel macOS) or the index that was searched."
+            ),
+            False,
+        )
+    return None
+
+
+def _by_tables(
+    facts: Facts, matrix: Matrix, request: Request, wanted: str, python: str
+) -> tuple[str, str, bool] | None:
+    os, machine = derive.wheel_os(facts) or "linux", derive.assumed_machine(facts)
+    variant = request.label or None
+    pythons = matrix.pythons(wanted, os, machine, variant) or matrix.pythons(wanted, os, machine)
+    if python in pythons and request.versions != ():
+        return None
+    if not pythons and matrix.release(wanted) is None and not matrix.is_newer_than_tables(wanted):
+        return (
+            f"{request.text} has no wheel for Python {python}",
+            "That release is older than the tables go; it was made for Pythons of its own time.",
+            False,
+        )
+    if python in pythons:
+        return (
+            f"The installer found no wheel of {request.text}, although there is one for Python {python}",
+            "It looked on another index, for another platform, or with a pip too old to know the file names of today.",
+            False,
+        )
+    span = f"{pythons[0]} to {pythons[-1]}" if pythons else "no Python on this platform"
+    return (
+        f"{request.text} has no wheel for Python {python}" + (f" on {os}" if derive.wheel_os(facts) else ""),
+        f"torch {wanted} has wheels for Python {span}" + (f" ({os}, {machine})." if pythons else "."),
+        matrix.release(wanted) is not None,
+    )
+
+
+def _no_wheel_remedy(facts: Facts, matrix: Matrix, request: Request) -> Remedy:
+    if is_musl(facts, request):
+        return Remedy(text="Use an image with glibc (Debian or Ubuntu based, such as python:3.12-slim), or conda.")
+    os, machine = derive.wheel_os(facts) or "linux", derive.assumed_machine(facts)
+    wanted, python = torch_of(request, matrix), derive.python_minor(facts)
+    parts, commands = [], []
+    pythons = matrix.pythons(wanted, os, machine) if wanted else ()
+    if pythons:
+        best = [p for p in pythons if not p.endswith("t")][-1]
+        parts.append(f"Use Python {best} for {request.text} (it has wheels for {', '.join(pythons)}).")
+        commands.append(f"uv venv --python {best}")
+    newest = newest_for(matrix, os, machine, python) if python else None
+    if newest:
+        parts.append(f"Or install torch {newest}, the newest release with a wheel for Python {python}.")
+        commands.append(remedies.pip(facts, "install", f"torch=={newest}"))
+    elif not pythons:
+        made = remedies.install_plan(facts, matrix)
+        parts.append(made.text)
+        commands.extend(made.commands)
+    return Remedy(text=" ".join(parts), commands=tuple(commands))
+
+
+def _live_without_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """No torch, and plain pip could not bring it either."""
+    if facts.torch.found is not False or facts.origin != "live":
+        return
+    python, os, machine = derive.python_minor(facts), derive.wheel_os(facts), derive.wheel_machine(facts)
+    if not python or not os or not machine:
+        return
+    if not is_musl(facts, None) and newest_for(matrix, os, machine, python):
+        return
+    made = remedies.install_plan(facts, matrix)
+    yield rule.finding(
+        "error",
+        title="torch has no wheels for musl (Alpine)" if is_musl(facts, None) else f"No torch release has a wheel for Python {python} here",
+        seen=f"Python {python}, {os}, {machine}" + (", musl" if is_musl(facts, None) else ""),
+        why="pip and uv would find no version at all.",
+        remedy=Remedy(text="Use an image with glibc (Debian or Ubuntu based), or conda.") if is_musl(facts, None) else made,
+    )  # fmt: skip
+
+
+@rule("externally-managed-environment", "install", "pip refuses to change the system's Python.")
+def externally_managed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """PEP 668: the distribution keeps its own Python to itself."""
+    item = facts.symptom("externally-managed")
+    if item is None:
+        return
+    yield rule.finding(
+        "error",
+        title="pip may not install into the system's Python (externally managed)",
+        seen=derive.quote(item),
+        why="The distribution marks its Python so that pip cannot break the system's own programs.",
+        remedy=Remedy(
+            text="Make a virtual environment and install there.",
+            commands=("python3 -m venv .venv", ". .venv/bin/activate", "python -m pip install torch"),
+        ),
+        line=item.line,
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    python_32bit,
+    macos_intel,
+    wheel_index_missing,
+    no_such_release,
+    conda_channel_ended,
+    python_no_wheel,
+    externally_managed,
+)
