@@ -40,6 +40,8 @@ def fits(
 
     driver_os: "windows" for WSL, whose drivers have Windows numbers.
     """
+    if compute_capability and driver and driver_and_gpu(matrix, driver, driver_os or os, compute_capability):
+        return
     for release in reversed(matrix.releases):
         for variant in reversed(matrix.variants(release.version, os, machine)):
             if variant.cuda is None:
@@ -52,6 +54,19 @@ def fits(
             covered = _covered(matrix, variant, compute_capability, driver, driver_os or os)
             if covered is None or covered.runs is not False:
                 yield Fit(release=release, variant=variant, coverage=covered, driver=runs)
+
+
+def driver_and_gpu(matrix: Matrix, driver: str, os: str, cc: str) -> str | None:
+    """Why that driver does not drive a GPU of that capability; None when it does, or when nobody knows."""
+    branch, architecture = matrix.driver_branch(driver, os), matrix.architecture(cc)
+    if branch is None or architecture is None:
+        return None
+    first, last = architecture.min_driver_branch, architecture.last_driver_branch
+    if first and branch < first:
+        return f"compute capability {cc} needs a driver of branch {first} or newer"
+    if last and branch > last:
+        return f"branch {last} is the last that drives compute capability {cc}"
+    return None
 
 
 def _covered(matrix: Matrix, variant: Variant, cc: str | None, driver: str | None, driver_os: str) -> Coverage | None:

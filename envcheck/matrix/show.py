@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from envcheck.errors import UsageError
-from envcheck.matrix.choose import Fit, fits
+from envcheck.matrix.choose import Fit, driver_and_gpu, fits
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.rows import Release, Variant
 from envcheck.matrix.versions import cuda_of_variant, numbers
@@ -199,6 +199,7 @@ def suiting(
                 "pypi": matrix.pypi_variant(release_version, os, machine) or "none",
             }
         )
+    why = driver_and_gpu(matrix, driver, driver_os or os, cc) if driver and cc else None
     asked = [f"compute capability {cc}" if cc else "", f"driver {driver}" if driver else ""]
     asked.append(f"Python {python}" if python else "")
     columns = [("release", "release"), ("released", "released"), ("builds", "CUDA builds that run")]
@@ -206,7 +207,7 @@ def suiting(
         title=f"torch on {os} {machine} for " + ", ".join(word for word in asked if word),
         columns=(*columns, *((("by", "by its code"),) if cc else ()), ("pypi", "pip gives")),
         rows=tuple(rows),
-        notes=_marks(tuple(rows)) if rows else ("no release has such a build",),
+        notes=_marks(tuple(rows)) if rows else (why or "no release has such a build",),
     )
 
 
