@@ -116,6 +116,9 @@ def _gpu_driver(checker: Checker, row: Row) -> Iterator[MatrixError]:
         yield row.error("last_driver_branch", f"architectures.csv says {architecture.last_driver_branch}")
     if first and last and last < first:
         yield row.error("last_driver_branch", f"is before min_driver_branch ({first})")
+    # A first listing is when documentation named the board, often years late: never a minimum.
+    if first and architecture.min_driver_branch and first > architecture.min_driver_branch:
+        yield row.error("min_driver_branch", f"architectures.csv says {architecture.min_driver_branch}")
     listed = row["first_listed_driver"]
     if listed and first and numbers(listed)[0] < first:
         yield row.error("first_listed_driver", f"is before min_driver_branch ({first})")

@@ -147,6 +147,7 @@ CELLS: list[tuple[str, dict[str, str], str, str, str]] = [
         "470.57.02",
         "is before min_driver_branch",
     ),
+    ("gpus.csv", {"name": "Tesla T4"}, "min_driver_branch", "575", "architectures.csv says 410"),
     ("gpu_chips.csv", {"chip": "AD102"}, "architecture", "Ampere", "8.9 is Ada"),
     ("gpu_rules.csv", {"order": "3"}, "compute_capability", "10.4", "has no row in architectures"),
     ("cudnn_floors.csv", {"cudnn_from": "9.11"}, "compute_capability_min", "7.7", "has no row in architectures"),
