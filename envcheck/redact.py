@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from envcheck.facts import Facts
+from envcheck.findings import Report
+from envcheck.lazy import Regex
 
 USER = "<user>"
 HOST = "<host>"
@@ -22,27 +24,32 @@ EMAIL = "<email>"
 TOKEN = "<token>"  # noqa: S105 - a placeholder
 UUID = "<uuid>"
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _NAME = r"[^\s/\\:\"'<>|,;()\[\]{}*?=&%$#@!`]"
 """A character of a user name in a path."""
 
 # Directories that stand where a user name would, and names of accounts that say nothing about a person.
-_NO_PERSON = frozenset(
+_NO_PERSON = _words(
     "root user users username home shared public default defaults all docker anaconda anaconda2 anaconda3 miniconda "
     "miniconda2 miniconda3 miniforge miniforge3 mambaforge conda mamba bin lib lib64 opt usr local share data work "
     "nobody daemon video render admin administrator site-packages dist-packages python python3 torch envs env venv "
-    "src cache tmp temp appdata app project projects workspace linuxbrew".split()
+    "src cache tmp temp appdata app project projects workspace linuxbrew"
 )
 
-_SYSTEM_ACCOUNTS = frozenset(
+_SYSTEM_ACCOUNTS = _words(
     "root daemon bin sys nobody nogroup video render wheel staff users adm tty disk kvm sudo docker plugdev input "
-    "kmem audio cdrom vglusers systemd-network messagebus".split()
+    "kmem audio cdrom vglusers systemd-network messagebus"
 )
 
 # --- secrets -----------------------------------------------------------------------------------------------------
 
-_URL_LOGIN = re.compile(r"(?<![\w+.-])([A-Za-z][A-Za-z0-9+.-]{0,20}://)(?!git@)[^\s/@<>\"']{1,300}@")
+_URL_LOGIN = Regex(r"(?<![\w+.-])([A-Za-z][A-Za-z0-9+.-]{0,20}://)(?!git@)[^\s/@<>\"']{1,300}@")
 
-_TOKENS = re.compile(
+_TOKENS = Regex(
     r"(?<![A-Za-z0-9_-])(?:"
     r"hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}"
     r"|sk-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])|xox[abeoprs]-[A-Za-z0-9-]{10,}"
@@ -54,118 +61,118 @@ _TOKENS = re.compile(
 _TOKEN_HINTS = ("hf_", "gh", "glpat-", "sk-", "AKIA", "ASIA", "xox", "AIza", "ya29.", "pypi-", "npm_", "nvapi-",
                 "dckr_pat_", "wandb_v", "eyJ")  # fmt: skip
 
-_BEARER = re.compile(r"(?i)\b(bearer|basic)[ \t]{1,4}([A-Za-z0-9_.~+/=-]{12,})")
+_BEARER = Regex(r"(?i)\b(bearer|basic)[ \t]{1,4}([A-Za-z0-9_.~+/=-]{12,})")
 
 # A key that names a secret, then its value. `tokens`, `tokenizer` and `pad_token` are no secrets: see _secret.
-_SECRET = re.compile(
+_SECRET = Regex(
     r"(?i)(?<![A-Za-z])((?:[a-z0-9]{1,20}[_-]){0,4}"
     r"(api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?key)?|private[_-]?key|token|passw(?:or)?d|passphrase|pwd"
     r"|credentials?|auth|signature|sig|account[_-]?key)"
     r"[\"']?)([ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,3})([\"']?)([^\s\"'&,;<>]{3,400})"
 )
-_SECRET_HINT = re.compile(r"(?i)key|secret|token|passw|passphrase|pwd|credential|auth|sig")
-_SPECIAL_TOKENS = re.compile(
+_SECRET_HINT = Regex(r"(?i)key|secret|token|passw|passphrase|pwd|credential|auth|sig")
+_SPECIAL_TOKENS = Regex(
     r"(?i)(?:^|[_-])(?:pad|eos|bos|unk|sep|cls|mask|image|special|start|end|stop|next|per)[_-]token"
 )
 
 # --- names -------------------------------------------------------------------------------------------------------
 
-_EMAIL = re.compile(
+_EMAIL = Regex(
     r"(?<![\w.+/@-])([\w.+-]{1,64})@((?!lib)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,5}\.[A-Za-z]{2,12})(?![\w@-])"
 )
-_AT_HOST = re.compile(
+_AT_HOST = Regex(
     r"(^|[\s\[(|>╭─└┌])([A-Za-z_][\w.-]{0,31})@([A-Za-z0-9][\w.-]{0,63})(?=:[\s~/\\$#]|[\]\s)$#%>]|$)", re.MULTILINE
 )
-_VERSION_LIKE = re.compile(r"v?\d+(?:\.[\w+]+)*$|main$|master$|latest$|dev$|nightly$|HEAD$")
+_VERSION_LIKE = Regex(r"v?\d+(?:\.[\w+]+)*$|main$|master$|latest$|dev$|nightly$|HEAD$")
 
 _LIBRARIES = ("lib", "GLIBC", "CXXABI", "GCC_")
 """What stands behind the @ of a symbol's version."""
 
-_HOMES: tuple[re.Pattern[str], ...] = (
+_HOMES: tuple[Regex, ...] = (
     # Windows: a name may hold blanks when a separator follows. Separators may be doubled (JSON, repr) or slashes.
-    re.compile(
+    Regex(
         r"(?i)([a-z]:[\\/]{1,4}(?:users|documents and settings)[\\/]{1,4}|/mnt/[a-z]/users/|/cygdrive/[a-z]/users/"
         r"|(?<![\w/])/[a-z]/users/)([^\s\\/:*?\"'<>|]{1,32}(?: [^\s\\/:*?\"'<>|]{1,32}){0,3}(?=[\\/])|[^\s\\/:*?\"'<>|]{1,64})"
     ),
-    re.compile(
+    Regex(
         rf"((?:/export|/storage|/gpfs|/nfs|/mnt|/data|/net|/var|/scratch|/lustre|/fs)?/(?:home\d{{0,3}}|homes|Users)/)({_NAME}{{1,64}})"
     ),
-    re.compile(
+    Regex(
         rf"((?:/run)?/media/|/(?:net)?scratch\d{{0,2}}/(?:users?/)?|/gpfs/users/|/data/users/)({_NAME}{{1,64}})(?=/)"
     ),
-    re.compile(rf"(torchinductor_|pytest-of-|hsperfdata_|(?<=[\s\"'=(])~)([A-Za-z]{_NAME}{{0,63}})"),
+    Regex(rf"(torchinductor_|pytest-of-|hsperfdata_|(?<=[\s\"'=(])~)([A-Za-z]{_NAME}{{0,63}})"),
 )
-_NAMED: tuple[re.Pattern[str], ...] = (
-    re.compile(r"(\b(?:USER|LOGNAME|USERNAME|SUDO_USER|USER_NAME)[ \t]{0,3}[=:][ \t]{0,3}[\"']?)([\w.-]{1,64})"),
-    re.compile(r"(\buid=\d{1,10}\()([\w.-]{1,64})(?=\))"),
-    re.compile(r"(\bgid=\d{1,10}\()([\w.-]{1,64})(?=\))"),
-    re.compile(r"(?i)(\blogged in as:?[ \t]{1,3})([\w.-]{1,64})"),
-    re.compile(r"(?im)(^[ \t]{0,8}registered (?:owner|organization):[ \t]{1,40})(\S[^\n]{0,80})"),
-    re.compile(r"(\bsudo -u[ \t]{1,3}|\bchown (?:-R )?|\busermod [^\n]{1,40}[ \t])([a-z_][\w.-]{0,31})(?=[\s:]|$)"),
+_NAMED: tuple[Regex, ...] = (
+    Regex(r"(\b(?:USER|LOGNAME|USERNAME|SUDO_USER|USER_NAME)[ \t]{0,3}[=:][ \t]{0,3}[\"']?)([\w.-]{1,64})"),
+    Regex(r"(\buid=\d{1,10}\()([\w.-]{1,64})(?=\))"),
+    Regex(r"(\bgid=\d{1,10}\()([\w.-]{1,64})(?=\))"),
+    Regex(r"(?i)(\blogged in as:?[ \t]{1,3})([\w.-]{1,64})"),
+    Regex(r"(?im)(^[ \t]{0,8}registered (?:owner|organization):[ \t]{1,40})(\S[^\n]{0,80})"),
+    Regex(r"(\bsudo -u[ \t]{1,3}|\bchown (?:-R )?|\busermod [^\n]{1,40}[ \t])([a-z_][\w.-]{0,31})(?=[\s:]|$)"),
 )
-_LISTING = re.compile(
+_LISTING = Regex(
     r"^([ \t]{0,8}[-bcdlps][rwxsStT-]{9}[.+@]?[ \t]{1,6}\d{1,6}[ \t]{1,6})([\w.-]{1,32})([ \t]{1,6})([\w.-]{1,32})(?=[ \t])",
     re.MULTILINE,
 )
 
-_HOSTS: tuple[re.Pattern[str], ...] = (
-    re.compile(
+_HOSTS: tuple[Regex, ...] = (
+    Regex(
         r"(?m)(^[ \t]{0,8}(?:Linux|Darwin|FreeBSD) )((?!version\b|Kernel\b)[\w.-]{1,64})(?= \d{1,3}\.\d{1,3}[\w.+-]{0,60} )"
     ),
-    re.compile(r"(\bnode=['\"])([^'\"\n<]{1,64})"),
-    re.compile(
+    Regex(r"(\bnode=['\"])([^'\"\n<]{1,64})"),
+    Regex(
         r"(?im)(^[ \t]{0,8}(?:static |pretty |transient )?(?:hostname|host name|computer name|nodename|node name|host)"
         r"[ \t]{0,24}[:=][ \t]{0,24})([\w][\w.-]{0,63})(?=[ \t]*$)"
     ),
-    re.compile(
+    Regex(
         r"(\b(?:HOSTNAME|COMPUTERNAME|SLURMD_NODENAME|SLURM_NODELIST|SLURM_JOB_NODELIST|MASTER_ADDR)[=:][ \t]{0,3}[\"']?)([A-Za-z][\w.,\[\]-]{0,99})"
     ),
-    re.compile(r"(?m)(^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )([\w.-]{1,64})(?= [\w./()-]{1,40}(?:\[\d{1,8}\])?:)"),
-    re.compile(
+    Regex(r"(?m)(^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )([\w.-]{1,64})(?= [\w./()-]{1,40}(?:\[\d{1,8}\])?:)"),
+    Regex(
         r"(?m)(^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,]{0,8}(?:Z|[+-]\d\d:?\d\d)? )([\w.-]{1,64})(?= (?:kernel|systemd|sudo|dockerd)\b)"
     ),
-    re.compile(r"(?m)(^|[\s)])([A-Za-z][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL )"),
-    re.compile(
+    Regex(r"(?m)(^|[\s)])([A-Za-z][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL )"),
+    Regex(
         r"(?i)(\b(?:connect to|connection to|resolve host|from host|on host|remote host|client|server)[ \t]{1,2}\[)([A-Za-z][\w.-]{0,63})(?=\])"
     ),
-    re.compile(r"(?i)(\b(?:connect to host|resolve host|could not resolve)[ \t:]{1,3})([\w][\w.-]{0,63})(?=[\s:]|$)"),
-    re.compile(r"(\b(?:srun|slurmstepd): error: )([A-Za-z][\w.-]{0,63})(?=: task)"),
-    re.compile(r"(\bslurmstepd-)([A-Za-z][\w.-]{0,63})(?=:)"),
-    re.compile(r"(\bON )([a-z][\w.-]{0,63})(?= CANCELLED)"),
-    re.compile(r"(\bssh (?:-[A-Za-z] )?)([a-z][\w-]{1,62}\.[\w.-]{1,63})(?=\s|$)"),
+    Regex(r"(?i)(\b(?:connect to host|resolve host|could not resolve)[ \t:]{1,3})([\w][\w.-]{0,63})(?=[\s:]|$)"),
+    Regex(r"(\b(?:srun|slurmstepd): error: )([A-Za-z][\w.-]{0,63})(?=: task)"),
+    Regex(r"(\bslurmstepd-)([A-Za-z][\w.-]{0,63})(?=:)"),
+    Regex(r"(\bON )([a-z][\w.-]{0,63})(?= CANCELLED)"),
+    Regex(r"(\bssh (?:-[A-Za-z] )?)([a-z][\w-]{1,62}\.[\w.-]{1,63})(?=\s|$)"),
 )
-_HOST_SHAPES = re.compile(
+_HOST_SHAPES = Regex(
     r"\b(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{6,12}\b|\b[A-Za-z]{2,20}s-(?:MacBook|iMac|Mac)(?:-[A-Za-z0-9]{1,10}){0,3}(?:\.[a-z]{2,8})?\b"
     r"|(?<![\w./-])[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){1,5}\.(?:local|lan|internal)\b"
 )
-_MAC_PROMPT = re.compile(r"(?m)^(<host>|[\w.-]{1,64}):([^\s:]{1,100}) ([a-z_][\w.-]{0,31})([$%#] )")
-_WINDOWS_DOMAIN = re.compile(r"(?m)(^|[\s\"'(])((?:<host>|[A-Za-z0-9-]{1,15}))\\([a-z][\w.-]{0,31})(?=$|[\s\"')])")
+_MAC_PROMPT = Regex(r"(?m)^(<host>|[\w.-]{1,64}):([^\s:]{1,100}) ([a-z_][\w.-]{0,31})([$%#] )")
+_WINDOWS_DOMAIN = Regex(r"(?m)(^|[\s\"'(])((?:<host>|[A-Za-z0-9-]{1,15}))\\([a-z][\w.-]{0,31})(?=$|[\s\"')])")
 
 # --- numbers -----------------------------------------------------------------------------------------------------
 
-_UUID = re.compile(r"(?i)(?<![0-9a-f-])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])")
-_SHORT_UUID = re.compile(r"\b((?:MIG-)?(?:GPU|MIG)-)[0-9a-f]{6,12}(?:-[0-9a-f]{1,12}){0,4}(?![\w<])")
-_SERIAL = re.compile(
+_UUID = Regex(r"(?i)(?<![0-9a-f-])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])")
+_SHORT_UUID = Regex(r"\b((?:MIG-)?(?:GPU|MIG)-)[0-9a-f]{6,12}(?:-[0-9a-f]{1,12}){0,4}(?![\w<])")
+_SERIAL = Regex(
     r"(?im)(\b(?:serial number|serial|product id|machine[ -]?id|boot[ -]?id)[ \t]{0,40}[:=][ \t]{0,40})((?!n/a|unknown|<)[\w-]{5,40})"
 )
-_MAC = re.compile(r"(?<![\w:.-])[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4,18}(?![\w:-])")
-_GUID16 = re.compile(r"(?<![\w:.-])[0-9a-f]{4}(?::[0-9a-f]{4}){3}(?![\w:.])")
-_IPV6 = re.compile(
+_MAC = Regex(r"(?<![\w:.-])[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4,18}(?![\w:-])")
+_GUID16 = Regex(r"(?<![\w:.-])[0-9a-f]{4}(?::[0-9a-f]{4}){3}(?![\w:.])")
+_IPV6 = Regex(
     r"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
     r"|(?:[0-9A-Fa-f]{1,4}:){1,6}(?::[0-9A-Fa-f]{1,4}){1,6}"
     r"|(?:[0-9A-Fa-f]{1,4}:){2,7}:)(?![\w:])"
 )
-_IPV4 = re.compile(r"(?<![\w.+-])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w-]|\.\d|\+)")
+_IPV4 = Regex(r"(?<![\w.+-])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w-]|\.\d|\+)")
 
-_VERSION_WORD = re.compile(
+_VERSION_WORD = Regex(
     r"(?i)version|\bver\b|cuda|cudnn|cublas|cufft|curand|cusolver|cusparse|nvjitlink|nvtx|nccl|npp|nvjpeg|tensorrt|driver"
     r"|opencv|mkl|onnx|runtime|toolkit|release|build|sdk|kernel|firmware|bios|^nvidia|^types-|^lib|torch|python"
 )
-_ADDRESS_WORD = re.compile(
+_ADDRESS_WORD = Regex(
     r"(?i)^(?:inet6?|addr|address|ip|host|hosts|from|to|at|via|server|gateway|dns|nameserver|ping|on|node|master)$"
 )
-_LAST_WORD = re.compile(r"([A-Za-z][\w.+-]{0,60})[\"'\]]{0,2}[\s:=(,\"'\[]{0,40}$")
-_ROW = re.compile(r"^[ \t]{0,12}(?:\[\w{1,10}\][ \t]{1,4})?(?:\W{1,3}[ \t])?[A-Za-z][\w.-]{0,60}[ \t]{1,60}\(?$")
+_LAST_WORD = Regex(r"([A-Za-z][\w.+-]{0,60})[\"'\]]{0,2}[\s:=(,\"'\[]{0,40}$")
+_ROW = Regex(r"^[ \t]{0,12}(?:\[\w{1,10}\][ \t]{1,4})?(?:\W{1,3}[ \t])?[A-Za-z][\w.-]{0,60}[ \t]{1,60}\(?$")
 
 
 def redact(text: str) -> str:
@@ -179,15 +186,23 @@ def redact(text: str) -> str:
 
 def redact_facts(facts: Facts) -> Facts:
     """The same facts with every text in them redacted, for sharing."""
-    document = msgspec.to_builtins(facts)
+    return msgspec.convert(_redact_document(msgspec.to_builtins(facts)), type=Facts)
+
+
+def redact_report(report: Report) -> Report:
+    """The same report with every text in it redacted, its facts included."""
+    return msgspec.convert(_redact_document(msgspec.to_builtins(report)), type=Report)
+
+
+def _redact_document(document: Any) -> Any:
+    """A JSON-like value: a name that one text betrays is replaced in all the others too."""
     people: set[str] = set()
     document = _walk(document, "", lambda text: _redact_names(_redact_numbers(_redact_secrets(text)), people))
-    document = _walk(document, "", lambda text: _redact_people(text, people))
-    return msgspec.convert(document, type=Facts)
+    return _walk(document, "", lambda text: _redact_people(text, people)) if people else document
 
 
-_PLAIN_VERSION = re.compile(r"v?\d{1,6}(?:\.\w{1,20}){1,6}(?:[+-][\w.]{1,60})?$")
-_ADDRESS_KEY = re.compile(r"(?i)(?:^|_)(?:ip|addr|address|host|node)(?:$|_)")
+_PLAIN_VERSION = Regex(r"v?\d{1,6}(?:\.\w{1,20}){1,6}(?:[+-][\w.]{1,60})?$")
+_ADDRESS_KEY = Regex(r"(?i)(?:^|_)(?:ip|addr|address|host|node)(?:$|_)")
 
 
 def _walk(value: Any, key: str, change: Callable[[str], str]) -> Any:
@@ -220,9 +235,9 @@ def _redact_secrets(text: str) -> str:
     return text
 
 
-_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)[A-Za-z0-9+/=\s]{1,8000}(-----END)")
-_KEY_HEX = re.compile(r"(?i)(\b(?:key|token|secret|password)\b[^\n:=]{0,60}[:=][ \t]{0,4})([0-9a-f]{32,})(?![\w])")
-_NO_SECRET = re.compile(r"(?i)[<\[{(/$%*.]|[a-z]:[\\/]|none\b|null\b|true\b|false\b|os\.|self\.|xxx|placeholder|your")
+_PRIVATE_KEY = Regex(r"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)[A-Za-z0-9+/=\s]{1,8000}(-----END)")
+_KEY_HEX = Regex(r"(?i)(\b(?:key|token|secret|password)\b[^\n:=]{0,60}[:=][ \t]{0,4})([0-9a-f]{32,})(?![\w])")
+_NO_SECRET = Regex(r"(?i)[<\[{(/$%*.]|[a-z]:[\\/]|none\b|null\b|true\b|false\b|os\.|self\.|xxx|placeholder|your")
 
 
 def _bearer(match: re.Match[str]) -> str:

@@ -21,6 +21,7 @@ from envcheck.captured import (
     tracebacks,
 )
 from envcheck.captured.document import Document, Draft
+from envcheck.captured.errors import unrecognised
 from envcheck.captured.merge import merge
 from envcheck.captured.normalise import lines
 from envcheck.facts import Facts, Symptom
@@ -59,7 +60,9 @@ def read(texts: Iterable[tuple[str, str | bytes]]) -> Facts:
             continue
         doc = document(name, data)
         drafts.append(doc.draft)
-        symptoms.extend(recognise(doc.searchable(), source=name))
+        found_here = recognise(doc.searchable(), source=name)
+        symptoms.extend(found_here)
+        symptoms.extend(unrecognised(doc, found_here))
     if snapshots and not drafts:
         return snapshots[0] if len(snapshots) == 1 else own.join(snapshots)
     found = merge(drafts, tuple(symptoms))

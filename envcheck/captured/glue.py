@@ -86,7 +86,7 @@ def parse(doc: Document) -> None:
         if rest and len(key) < 30 and " " not in key.strip() and keys.clean_key(key) in keys.KEYS:
             continue
         if segments(doc, body, index):
-            doc.claim(index)
+            doc.claim(index, errors=True)
     for index, value in doc.mixed:
         _leftovers(doc, value, index)
 
@@ -105,7 +105,7 @@ def _spaced(doc: Document, line: str, index: int) -> bool:
     ):
         return False
     if keys.read(doc, key, value, index):
-        doc.claim(index)
+        doc.claim(index, errors=True)
         return True
     return False
 
