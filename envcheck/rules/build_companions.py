@@ -10,6 +10,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_plans import as_installed, planned
 from envcheck.rules.library_loader import LoaderError, loader_errors, readable, symbol_owner
 
 TRITON_NAMES = ("triton", "triton-windows", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu")
@@ -145,6 +146,7 @@ def _same_line(facts: Facts, matrix: Matrix, name: str) -> bool:
 
 
 def _remedy(facts: Facts, matrix: Matrix, name: str, nightly: bool, known: bool) -> Remedy:
+    facts = as_installed(facts)
     torch = derive.torch_version(facts)
     if nightly:
         return Remedy(
@@ -177,7 +179,12 @@ def _nightly_index(facts: Facts, matrix: Matrix) -> str:
     return f"https://download.pytorch.org/whl/nightly/{variant.value if variant else 'cpu'}"
 
 
-@rule("torchvision-mismatch", "build", "torchvision does not belong to the torch beside it.")
+@rule(
+    "torchvision-mismatch",
+    "build",
+    "torchvision does not belong to the torch beside it.",
+    explains=("mixed-build-labels", "package-conflict"),
+)
 def torchvision_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Versions that do not pair, builds of different indexes, or operators that are not there."""
     error = facts.symptom("torchvision-ops-missing", "torchvision-cuda-differs", "torchvision-needs-newer-torch")
@@ -191,7 +198,12 @@ def torchvision_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     yield from _mismatch(rule, facts, matrix, name="torchvision", error=error)
 
 
-@rule("torchaudio-mismatch", "build", "torchaudio does not belong to the torch beside it.")
+@rule(
+    "torchaudio-mismatch",
+    "build",
+    "torchaudio does not belong to the torch beside it.",
+    explains=("mixed-build-labels", "package-conflict"),
+)
 def torchaudio_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Versions that do not pair, or a library of torchaudio that lacks symbols of torch."""
     error = facts.symptom("torchaudio-cuda-differs")
@@ -217,10 +229,16 @@ def triton_version(facts: Facts) -> tuple[str, str | None] | None:
 
 
 def _triton_remedy(facts: Facts, matrix: Matrix) -> Remedy:
-    torch = derive.torch_version(facts)
+    torch, windows = derive.torch_version(facts), derive.wheel_os(facts) == "windows"
+    if windows and torch and derive.numbers(torch)[:2] < (2, 4):
+        return Remedy(
+            text=f"No triton-windows release was made for torch {torch}: update torch (2.6 or newer) and install the triton-windows that "
+            "belongs to it.",
+            commands=(remedies.pip(facts, "uninstall", "-y", "triton"), *planned(facts, matrix).commands),
+        )
     if torch and matrix.release(torch):
         return remedies.matching_companion(facts, matrix, "triton")
-    if derive.wheel_os(facts) == "windows":
+    if windows:
         return Remedy(
             text="Take the triton-windows release that its table names for this torch (3.2 for torch 2.6, 3.3 for 2.7, 3.4 for "
             "2.8, 3.5 for 2.9, 3.6 for 2.10 and 2.11, 3.7 for 2.12 and 2.13, 3.8 for 2.14); older torch has none.",

@@ -11,6 +11,7 @@ from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
 from envcheck.rules.build_companions import triton_version
+from envcheck.rules.install_plans import planned
 
 EAGER = "Until then run without torch.compile (TORCHDYNAMO_DISABLE=1 switches it off)."
 
@@ -64,7 +65,7 @@ def _on_windows(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if error is None:
         return
     version = derive.torch_version(facts)
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix)
     yield rule.finding(
         "error",
         title="torch.compile is not supported on Windows in this release",

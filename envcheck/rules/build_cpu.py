@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from envcheck.facts import Facts
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.rules import derive, remedies
+from envcheck.rules import derive
 from envcheck.rules.base import Rule, Unknown, rule
-from envcheck.rules.build_gpu import verdicts, with_gpus
+from envcheck.rules.build_gpu import verdicts
+from envcheck.rules.install_plans import planned
 
 NO_DRIVER_KINDS = (
     "no-nvidia-driver",
@@ -70,6 +71,8 @@ def how_it_came(facts: Facts, matrix: Matrix) -> str:
         return f"conda's solver chose the CPU build ({named}): another package, or a missing __cuda, led it there."
     if derive.torch_from_conda(facts) or derive.cuda_of_conda_build(_conda_build(facts)) == "":
         return "conda's solver chose a CPU build (no __cuda seen while solving, or a channel whose default is CPU)."
+    if facts.distribution("cudatoolkit") or facts.python.kind == "conda":
+        return "It is the wheel of plain PyPI, or the CPU package of a conda channel; a cudatoolkit package beside it changes nothing."
     if os == "windows" and not _from_cpu_index(facts):
         return "Plain pip gives a CPU build on Windows: PyPI has no CUDA wheel for Windows."
     machine = derive.wheel_machine(facts)
@@ -162,7 +165,7 @@ def _where_from(facts: Facts, matrix: Matrix) -> str:
 
 
 def _cuda_plan(facts: Facts, matrix: Matrix) -> Remedy:
-    made = remedies.install_plan(with_gpus(facts, matrix), matrix, device="cuda")
+    made = planned(facts, matrix, device="cuda")
     if made.commands:
         return made
     index = "" if derive.wheel_os(facts) == "linux" else " from a CUDA index (https://download.pytorch.org/whl/cuXYZ)"
@@ -223,13 +226,13 @@ def cuda_build_on_non_nvidia(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
         return
     other = ", ".join(dict.fromkeys(amd or intel))
     version = derive.torch_version(facts)
-    build = f"torch {version or ''}".strip() + (f", built for CUDA {cuda.value}" if cuda and cuda.value else "")
+    build = f"torch {version}" + (f", built for CUDA {cuda.value}" if cuda and cuda.value else "") if version else None
     name = "AMD Radeon (ROCm)" if amd else "Intel (XPU)"
     wanted = "rocm" if amd else "xpu"
     if error is None and facts.origin != "captured" and not _usable(facts, matrix, wanted):
         return  # a built-in GPU that no torch build supports anyway: the CUDA wheel is as good as the CPU one
-    made = remedies.install_plan(facts, matrix, device=wanted)
-    override = _override(facts)
+    made = planned(facts, matrix, device=wanted)
+    override = "" if "HSA_OVERRIDE" in made.text else _override(facts)
     yield rule.finding(
         "error" if error else "warning",
         title=f"The GPU is {other}; this torch is a build for NVIDIA GPUs",
@@ -318,7 +321,7 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
         ),
         why="The general Linux aarch64 wheels are made for servers: without CUDA up to torch 2.10, with CUDA 13 after that. "
         "A Jetson's GPU needs a build made for its JetPack.",
-        remedy=remedies.install_plan(facts, matrix),
+        remedy=planned(facts, matrix),
         line=derive.line_of(facts, "torch.version", "system.l4t"),
     )
 
@@ -355,7 +358,7 @@ def xpu_not_compiled(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
 
 
 def _xpu_plan(facts: Facts, matrix: Matrix, claims: bool) -> Remedy:
-    made = remedies.install_plan(facts, matrix, device="xpu")
+    made = planned(facts, matrix, device="xpu")
     if claims and derive.is_prerelease(derive.torch_version(facts)):
         text = "Take another nightly of the xpu index (an earlier or a later day), or the newest release with XPU. "
         return Remedy(text=text + made.text, commands=made.commands)
@@ -407,7 +410,7 @@ def rocm_gfx_unsupported(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
         missing = list(names)
     chip = ", ".join(missing or names) or ", ".join(g.name or "" for g in facts.amd.gpus or ()) or "this GPU"
     hint = _override(facts)
-    made = remedies.install_plan(facts, matrix, device="rocm")
+    made = planned(facts, matrix, device="rocm")
     yield rule.finding(
         "error" if error else "warning",
         title=f"The ROCm build has no code for {chip}",

@@ -60,7 +60,7 @@ def _missing(rule: Rule, facts: Facts, matrix: Matrix, error: Symptom, package: 
         "error",
         title=f"{named[:1].upper()}{named[1:]} has no code for {_gpu_label(facts, matrix)}",
         seen=derive.quote(error, build, *(v.gpu.label + ": " + v.reason for v in judged)),
-        why="torch's own build runs on this GPU"
+        why="torch's own build runs on this GPU, so the kernel that failed belongs to something compiled apart from it, for other GPUs."
         if judged
         else "The kernel that failed belongs to the extension, which was compiled for other GPUs than this one.",
         remedy=Remedy(
@@ -350,7 +350,6 @@ def toolkit_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
     nvcc = derive.detail(error, "nvcc", "nvcc_arg", "installed") or facts.toolchain.nvcc_version or None
     built = derive.detail(error, "torch", "torch_arg", "compiled", "binaries") or (cuda.value if cuda else None)
     if error is None:
-        yield from _differs(rule, facts, nvcc, built)
         return
     short = ".".join(map(str, derive.numbers(built)[:2])) or "the CUDA of torch"
     windows = derive.wheel_os(facts) == "windows"
@@ -369,20 +368,6 @@ def toolkit_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
             ),
         ),
         line=error.line,
-    )
-
-
-def _differs(rule: Rule, facts: Facts, nvcc: str | None, built: str | None) -> Iterator[Finding]:
-    """Without an error: three CUDA numbers on one machine are normal, and worth one sentence."""
-    if not nvcc or not built or derive.numbers(nvcc)[:1] == derive.numbers(built)[:1]:
-        return
-    yield rule.finding(
-        "note",
-        title=f"The local toolkit (CUDA {nvcc}) is of another major than torch's CUDA {built}",
-        seen=f"nvcc {nvcc}; torch built with CUDA {built}",
-        why="torch brings its own CUDA libraries, so this matters only when an extension is compiled here.",
-        remedy=Remedy(text=f"To build extensions, use a CUDA {derive.numbers(built)[0]}.x toolkit (CUDA_HOME)."),
-        line=derive.line_of(facts, "toolchain.nvcc_version"),
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
-from envcheck.facts import Facts, NvidiaGpu, Symptom
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.rules import derive, remedies
+from envcheck.rules import derive
 from envcheck.rules.base import Rule, Unknown, rule
 from envcheck.rules.derive import Gpu
+from envcheck.rules.install_plans import planned
 from envcheck.rules.library_loader import owner_of_path
 
 WARNINGS = (
@@ -176,7 +175,9 @@ def _builds(facts: Facts, matrix: Matrix, capability: str) -> Iterator[tuple[str
     for release in matrix.releases:
         for variant in matrix.variants(release.version, os, machine):
             row = matrix.arch_list(release.version, variant.name, os, machine) if variant.cuda else None
-            if row is not None and matrix.coverage(row, capability).kind == "sass":
+            if row is None or variant.status == "unconfirmed":
+                continue
+            if matrix.coverage(row, capability).kind == "sass":
                 yield release.version, variant.name
 
 
@@ -204,25 +205,26 @@ def _where_code_is(facts: Facts, matrix: Matrix, verdict: Verdict) -> str:
     return f"No published wheel for this platform has {family}code ({sm}).{ended}"
 
 
-def with_gpus(facts: Facts, matrix: Matrix) -> Facts:
-    """The facts with GPUs that only a warning names put where the planner looks for them."""
-    if facts.nvidia.gpus:
-        return facts
-    known = tuple(
-        NvidiaGpu(index=g.index, name=g.name, compute_capability=g.capability) for g in derive.gpus(facts, matrix)
-    )
-    if not known:
-        return facts
-    return msgspec.structs.replace(facts, nvidia=msgspec.structs.replace(facts.nvidia, gpus=known))
-
-
 def _remedy(facts: Facts, matrix: Matrix, verdict: Verdict) -> Remedy:
+    if verdict.gpu.capability in TEGRA:
+        return _tegra_remedy(facts, verdict)
     where = _where_code_is(facts, matrix, verdict)
     capability = verdict.gpu.capability or ""
     if not list(_builds(facts, matrix, capability)) and verdict.direction == TOO_OLD and not derive.is_jetson(facts):
         return Remedy(text=f"{where} Run on the CPU, or use a newer GPU.".strip())
-    made = remedies.install_plan(with_gpus(facts, matrix), matrix)
+    made = planned(facts, matrix)
     return Remedy(text=f"{where} {made.text}".strip(), commands=made.commands)
+
+
+def _tegra_remedy(facts: Facts, verdict: Verdict) -> Remedy:
+    """Builds for boards are not on the general indexes."""
+    release = facts.system.l4t or facts.system.jetpack
+    conda = "a conda-forge build whose CUDA arch list names it, " if derive.torch_from_conda(facts) else ""
+    return Remedy(
+        text=f"Use a build that has {verdict.gpu.sm}: NVIDIA's wheels for this JetPack{f' ({release})' if release else ''} "
+        f"(jetson-ai-lab index), {conda}or NVIDIA's l4t-pytorch containers. General aarch64 wheels built with CUDA 13.2 or newer run on "
+        "Orin too, on a JetPack whose driver serves CUDA 13.",
+    )
 
 
 # --- findings ----------------------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ def _findings(rule: Rule, facts: Facts, matrix: Matrix, direction: str, headline
     fine = [v.gpu.label for v in everything if v.runs]
     yield rule.finding(
         _severity(everything, bad, facts),
-        title=headline.format(gpu=_short(first.gpu), build=build),
+        title=headline.format(gpu=_short(first.gpu), build=_torch_label(facts)),
         seen=derive.quote(first.symptom, kernel, names, build, listed),
         why=f"The build has no code that {_short(first.gpu)} can run: every kernel on it fails with "
         '"no kernel image is available", although torch.cuda.is_available() may say True.'
@@ -282,6 +284,11 @@ def _line(facts: Facts, verdict: Verdict, kernel: Symptom | None) -> int | None:
 
 def _short(gpu: Gpu) -> str:
     return " ".join(part for part in (gpu.name, f"({gpu.sm})" if gpu.sm else None) if part) or "the GPU"
+
+
+def _torch_label(facts: Facts) -> str:
+    version = derive.torch_version(facts)
+    return f"torch {version}" if version else "this torch"
 
 
 def _build_label(facts: Facts, matrix: Matrix) -> str:
@@ -346,7 +353,7 @@ def benign_warning(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
             "note",
             title=f"The capability warning about {_short(verdict.gpu)} is a false alarm",
             seen=derive.quote(verdict.symptom),
-            why=f"{verdict.reason[:1].upper()}{verdict.reason[1:]}. The warning compares numbers only; kernels work.",
+            why=f"In this build {verdict.reason}. The warning compares numbers only; kernels work.",
             remedy=Remedy(text="Nothing has to be done. Newer releases of torch do not print it."),
             line=verdict.symptom.line,
         )

@@ -336,6 +336,9 @@ def gpus(facts: Facts, matrix: Matrix) -> tuple[Gpu, ...]:
             for item in facts.pci or ()
             if item.vendor_id == NVIDIA_VENDOR and item.name and capability_of_name(item.name, matrix)
         ]
+    board = facts.system.jetson_model
+    if not seen and board and matrix.gpu(board):
+        seen = [Gpu(0, board, None)]
     filled = []
     for gpu in seen:
         capability = gpu.capability or said.get(base_name_of_gpu(gpu.name)) or capability_of_name(gpu.name, matrix)
@@ -363,16 +366,22 @@ def _capabilities_said(facts: Facts) -> dict[str, str]:
 
 def _gpus_of_symptoms(facts: Facts) -> Iterator[Gpu]:
     """GPUs that torch's own warnings name ("Found GPU0 GeForce GT 630M which is of cuda capability 2.1")."""
-    done: set[tuple[str | None, str | None]] = set()
+    named: dict[str, list[tuple[int | None, str | None, str | None]]] = {}
     for item in facts.symptoms:
         name, capability = item.details.get("gpu"), capability_of_text(item.details.get("capability"))
-        if not name and not capability:
-            continue
-        index = item.details.get("index")
-        if (index, base_name_of_gpu(name)) in done or (None, base_name_of_gpu(name)) in done:
-            continue
-        done.add((index, base_name_of_gpu(name)))
-        yield Gpu(int(index) if index and index.isdigit() else None, name, capability)
+        if name or capability:
+            index = item.details.get("index", "")
+            named.setdefault(base_name_of_gpu(name), []).append(
+                (int(index) if index.isdigit() else None, name, capability)
+            )
+    for found in named.values():
+        # Several warnings speak of one GPU; only different indexes tell two of a kind apart.
+        numbered = {index: (name, capability) for index, name, capability in found if index is not None}
+        known = next((capability for _, _, capability in found if capability), None)
+        for number, (name, capability) in sorted(numbered.items()):
+            yield Gpu(number, name, capability or known)
+        if not numbered:
+            yield Gpu(None, found[0][1], known)
 
 
 def capability_of_text(text: str | None) -> str | None:

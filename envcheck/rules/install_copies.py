@@ -10,6 +10,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_plans import planned
 from envcheck.rules.install_resolve import requests
 from envcheck.rules.library_loader import base_name
 
@@ -114,7 +115,7 @@ def wrong_interpreter(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
 
 
 def _this_python(facts: Facts, matrix: Matrix) -> Remedy:
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix)
     return Remedy(
         text="Ask the Python that fails who it is, then install with that very interpreter (python -m pip, not pip), or start "
         f"the program in the environment that has torch. In Jupyter choose that environment's kernel. {made.text}",
@@ -145,7 +146,7 @@ def torch_not_installed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
 
 
 def _install_here(facts: Facts, matrix: Matrix) -> Remedy:
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix)
     return Remedy(text=f"Install it with the Python that runs the program. {made.text}", commands=made.commands)
 
 
@@ -269,7 +270,7 @@ def _two_copies(
 
 
 def _clean(facts: Facts, matrix: Matrix) -> Remedy:
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix)
     again = remedies.pip(facts, "uninstall", "-y", "torch", "torchvision", "torchaudio")
     conda = ("conda remove --force pytorch torchvision torchaudio",) if derive.torch_from_conda(facts) else ()
     return Remedy(
@@ -419,7 +420,7 @@ def _hides(
     label = f"the directory {module}/" if is_package else name
     hidden = f"{module} package" if module in ("torch", "numpy", "onnx", "triton") else f"module {module}"
     return rule.finding(
-        "error" if item is not None else "warning",
+        "error" if item is not None or facts.origin == "captured" or (facts.torch.imports and facts.torch.imports.bad) else "warning",
         title=f"{label[:1].upper() + label[1:] if is_package else label} hides the {hidden}",
         seen=derive.quote(item, path),
         why=f"Python looks into the script's directory (or the current one) first, so `import {module}` finds {path} instead of the "

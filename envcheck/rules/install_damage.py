@@ -10,6 +10,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_plans import planned
 from envcheck.rules.library_loader import (
     LoaderError,
     base_name,
@@ -259,7 +260,7 @@ def _reinstall(facts: Facts, matrix: Matrix, broken: list[Distribution], damaged
             text=f"Install {package} again, without the cache.",
             commands=(remedies.pip(facts, "install", "--force-reinstall", "--no-deps", "--no-cache-dir", package),),
         )
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix)
     names = [d.name for d in broken if d.name != "torch" and d.manager != "conda"]
     return Remedy(
         text="Uninstall torch until pip says that it is not installed, delete what is left of its directory in site-packages, and "

@@ -15,6 +15,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_plans import planned
 
 KINDS = (
     "no-matching-distribution",
@@ -299,7 +300,7 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
                 else "Choose one of the builds that exist.",
                 commands=(remedies.pip(facts, "install", request.text, "--index-url", url),)
                 if exists
-                else remedies.install_plan(facts, matrix).commands,
+                else planned(facts, matrix).commands,
             ),
             confidence="certain" if names else "likely",
             otherwise="" if names else f"{url} lists what there is.",
@@ -327,7 +328,7 @@ def no_such_release(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
             extra = (
                 "torchaudio has no release for each torch after 2.11: torchaudio 2.11.x serves torch 2.11 and newer."
             )
-        made = remedies.install_plan(facts, matrix)
+        made = planned(facts, matrix)
         yield rule.finding(
             "error",
             title=f"{request.package} {version} was never released",
@@ -536,7 +537,7 @@ def _no_wheel_remedy(facts: Facts, matrix: Matrix, request: Request) -> Remedy:
         parts.append(f"Or install torch {newest}, the newest release with a wheel for Python {python}.")
         commands.append(remedies.pip(facts, "install", f"torch=={newest}"))
     elif not pythons:
-        made = remedies.install_plan(facts, matrix)
+        made = planned(facts, matrix)
         parts.append(made.text)
         commands.extend(made.commands)
     return Remedy(text=" ".join(parts), commands=tuple(commands))
@@ -551,7 +552,7 @@ def _live_without_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     if not is_musl(facts, None) and newest_for(matrix, os, machine, python):
         return
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix)
     yield rule.finding(
         "error",
         title="torch has no wheels for musl (Alpine)" if is_musl(facts, None) else f"No torch release has a wheel for Python {python} here",

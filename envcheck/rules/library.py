@@ -124,8 +124,8 @@ def _finding(
         title=f"Another copy of {name} is loaded than the one that belongs to this torch"
         + (f" ({setting})" if variable else ""),
         seen=derive.quote(item, torch and f"torch {torch}", variable and readable(variable, 200), place),
-        why=(f"{asked}; " if asked else "")
-        + f"the {name} that was found first is of another version. torch's wheels bring their own, but "
+        why=(f"{asked}. " if asked else "")
+        + f"The {name} that was found first is of another version. torch's wheels bring their own, but "
         + ("DYLD_LIBRARY_PATH" if setting.startswith("DYLD") else "LD_LIBRARY_PATH")
         + " (or a library that was loaded earlier in the process) comes before it.",
         remedy=_unset(facts, family, setting),

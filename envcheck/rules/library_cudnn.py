@@ -10,6 +10,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_plans import planned
 from envcheck.rules.library_loader import library_path, owner_of_path, readable
 
 # Source: pytorch/pytorch issue 188892: nvidia-cudnn-cu13 9.20.0.48 is without the library of this name, 9.21 brings it.
@@ -192,7 +193,7 @@ def _gpu_dropped(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             text="Use the CUDA 12.6 build of torch, whose cuDNN is 9.10.2.21, and do not let another package raise nvidia-cudnn-cu12.",
             commands=(remedies.pip(facts, "install", "--force-reinstall", "--no-deps", "nvidia-cudnn-cu12==9.10.2.21"),)
             if wheel and wheel[0].endswith("cu12")
-            else remedies.install_plan(facts, matrix).commands,
+            else planned(facts, matrix).commands,
         ),
         confidence="likely",
         otherwise="torch.backends.cudnn.enabled = False shows whether cuDNN is the reason.",
