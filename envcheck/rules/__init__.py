@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from envcheck.rules import build, code, driver, install, library, platform, runtime
 from envcheck.rules.base import Rule, Unknown, evaluate
 
 __all__ = ["RULES", "Rule", "Unknown", "evaluate"]
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    *install.RULES,
+    *build.RULES,
+    *library.RULES,
+    *driver.RULES,
+    *platform.RULES,
+    *runtime.RULES,
+    *code.RULES,
+)
