@@ -20,7 +20,7 @@ MAY: dict[str, set[str]] = {
     "nvidia_smi": {"facts"},
     "matrix": {"data", "errors"},
     "symptoms": {"facts", "redact"},
-    "target": {"process", "errors"},
+    "target": {"facts", "process", "errors"},
     "probes": {"facts", "process", "target", "errors", "nvidia_smi", "symptoms", "redact"},
     "captured": {"facts", "findings", "errors", "symptoms", "redact", "matrix", "nvidia_smi", "probes"},
     "installers": {"facts"},

@@ -217,8 +217,11 @@ class Probe:
         if state.get("result") != "ok":
             self.reporter.answer("then", result="skipped", reason="torch does not import")
             return 0
-        self.reporter.watch(None)
-        return run_file(self.options.then)
+        self.reporter.begin("then")
+        self.reporter.watch(None)  # the payload looks after its own time
+        code = run_file(self.options.then)
+        self.reporter.answer("then", result="ok", exit_code=code)
+        return code
 
 
 def run_file(command: "list[str]") -> int:

@@ -154,7 +154,7 @@ def python_facts(answer: Answer, choice: Choice | None = None) -> PythonEnv:
         sys_path=_strings(said.get("sys_path")),
         distributions=found,
         distributions_partial=False if found is not None else None,
-        shadows=_shadows(files.get("shadows")),
+        shadows=_shadows(answer, files.get("shadows")),
         site_writable=said.get("site_writable"),
         other_pythons=tuple(str(p) for p in choice.others) if choice is not None else None,
         leftovers=_strings(packages.get("leftovers")),
@@ -166,10 +166,17 @@ def _strings(value: Any) -> tuple[str, ...] | None:
     return tuple(str(item) for item in value) if isinstance(value, list) else None
 
 
-def _shadows(value: Any) -> tuple[Shadow, ...] | None:
+def _shadows(answer: Answer, value: Any) -> tuple[Shadow, ...] | None:
+    """Files that hide modules; once torch was imported, of the standard library's only those that it really used."""
     if not isinstance(value, list):
         return None
-    return tuple(Shadow(module=v["module"], path=v["path"], hides=v.get("hides"), by=v.get("by")) for v in value)
+    live = [_values(answer, stage) for stage in ("import-torch", *(f"companion:{name}" for name in COMPANIONS))]
+    used = {name for said in live for name in said.get("modules") or ()} if live[0].get("result") == "ok" else None
+    return tuple(
+        Shadow(module=v["module"], path=v["path"], hides=v.get("hides"), by=v.get("by"))
+        for v in value
+        if used is None or not v.get("standard") or v["module"] in used
+    )
 
 
 # -- torch -------------------------------------------------------------------------------------------------------------

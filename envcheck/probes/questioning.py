@@ -17,12 +17,11 @@ LIMITS: Mapping[str, float] = {
     "import-torch": 150.0,
     "cuda-init": 60.0,
     "companion:torchvision": 90.0,
+    "then": 90.0,  # without a word of the payload that runs behind the probe
 }
 """Seconds that single stages may take; a cold disk or a network file system makes an import slow, not wrong."""
 LIMIT = 45.0
 """Seconds for each other stage."""
-THEN_LIMIT = 90.0
-"""Seconds without a word of the payload that runs after the probe."""
 
 BEFORE_TORCH = ("interpreter", "environment", "torch-files", "distributions", "installed-files")
 AFTER_TORCH = (
@@ -89,9 +88,7 @@ class Questioning:
 
     def _wait(self, deadline: float) -> Answer:
         left = max(deadline - time.monotonic(), 0.0)
-        general = THEN_LIMIT if self.then else LIMIT
-        limits = {**dict.fromkeys((*BEFORE_TORCH, *AFTER_TORCH), LIMIT), **self.limits}
-        return self.session.finish(left, limit=general, limits=limits)
+        return self.session.finish(left, limit=LIMIT, limits=self.limits)
 
     def _start(self, skip: Sequence[str]) -> Session:
         args = ["--limit", str(LIMIT)]

@@ -152,6 +152,33 @@ def test_files_that_get_in_nobodys_way(env: Env, name: str) -> None:
     assert _shadows(env) == []
 
 
+def test_the_debuggers_modules_count_where_torch_imports_it(env: Env) -> None:
+    package = make_torch(env.site)
+    (env.cwd / "code.py").touch()
+    (env.cwd / "statistics.py").touch()
+    assert _shadows(env) == []
+    (package / "distributed").mkdir()
+    (package / "distributed" / "__init__.py").write_text("import os\nimport pdb\n")
+    (env.site / "torchvision").mkdir()
+    assert _shadows(env) == [("code", "cwd"), ("statistics", "cwd")]
+
+
+def test_once_torch_was_imported_only_what_it_used_counts(env: Env) -> None:
+    make_torch(env.site, init=packages.WORKS + "\nimport uuid")
+    (env.cwd / "uuid.py").touch()
+    (env.cwd / "calendar.py").touch()
+    assert _shadows(env) == [("calendar", "cwd"), ("uuid", "cwd")]
+    assert [s.module for s in env.facts().python.shadows or ()] == ["uuid"]
+
+
+def test_entries_of_the_path_that_are_no_text(env: Env) -> None:
+    make_torch(env.site)
+    (env.site / "odd.pth").write_text("import sys, pathlib; sys.path[:0] = [pathlib.Path('/'), b'/', 7, '']\n")
+    answer = env.ask(quick=True)
+    assert [s["stage"] for s in answer.stages if s.get("kind") == "internal"] == []
+    assert answer.stage("torch-files")["version"] == "2.8.0+cu128"  # type: ignore[index]
+
+
 def test_a_module_that_is_nowhere_else_is_hidden_only_where_it_is_asked_for(env: Env) -> None:
     (env.cwd / "tensorboard.py").touch()
     (env.cwd / "torch.py").touch()

@@ -205,3 +205,25 @@ def test_the_payload_behind_is_left_out_when_torch_does_not_import(env: Env, tmp
     answer = env.ask(then=[payload])
     assert answer.stage("mine") is None
     assert answer.stage("then") == {"stage": "then", "result": "skipped", "reason": "torch does not import"}
+
+
+def test_a_crash_of_the_payload_behind_is_told_apart_and_not_tried_again(env: Env, tmp_path) -> None:
+    make_torch(env.site)
+    payload = tmp_path / "then.py"
+    payload.write_text("print('@envcheck@ {\"stage\": \"check\", \"name\": \"a\"}', flush=True)\nimport ctypes; ctypes.string_at(0)\n")
+    answer = env.ask(then=[payload])
+    assert (answer.kind, answer.during) == ("crashed", "then")
+    assert [s["name"] for s in answer.stages if s["stage"] == "check"] == ["a"]
+    ended = answer.interruption("then")
+    assert ended is not None
+    assert ended.outcome.signal == "SIGSEGV"
+
+
+def test_an_exception_of_the_payload_behind_is_its_own(env: Env, tmp_path) -> None:
+    make_torch(env.site)
+    payload = tmp_path / "then.py"
+    payload.write_text("raise ValueError('mine')\n")
+    answer = env.ask(then=[payload])
+    assert (answer.kind, answer.outcome.exit_code) == ("answered", 1)
+    assert answer.stage("then") == {"stage": "then", "result": "ok", "exit_code": 1}
+    assert "ValueError: mine" in answer.stderr("then")

@@ -59,7 +59,7 @@ def interpreter() -> "dict":
         "site_writable": _site_writable(),
         "cwd": _cwd(),
         "safe_path": bool(getattr(sys.flags, "safe_path", False) or sys.flags.isolated),
-        "sys_path": [str(entry) for entry in sys.path[:200]],
+        "sys_path": [entry for entry in sys.path[:200] if isinstance(entry, str)],
     }
     values["kind"], values["manager"] = _kind(config, conda)
     values.update(_user_site())
@@ -229,9 +229,9 @@ def _externally_managed() -> bool:
 def _site_writable() -> "bool | None":
     """Whether this user may install into the environment's own package directory."""
     prefix = os.path.normcase(os.path.abspath(sys.prefix))
-    for entry in sys.path:
-        inside = os.path.normcase(os.path.abspath(str(entry))).startswith(prefix)
-        if inside and os.path.basename(str(entry)) in ("site-packages", "dist-packages") and os.path.isdir(entry):
+    for entry in [item for item in sys.path if isinstance(item, str)]:
+        inside = os.path.normcase(os.path.abspath(entry)).startswith(prefix)
+        if inside and os.path.basename(entry) in ("site-packages", "dist-packages") and os.path.isdir(entry):
             return os.access(entry, os.W_OK)
     return None
 

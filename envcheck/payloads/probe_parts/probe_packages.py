@@ -36,8 +36,7 @@ def distributions() -> "dict":
     leftovers = []  # type: list
     seen = set()  # type: set
     total = 0
-    for entry in sys.path:
-        entry = entry or "."
+    for entry in [item or "." for item in sys.path if isinstance(item, str)]:
         for name in _listing(entry):
             if name.startswith("~") and len(found) < MAX_ENTRIES:
                 leftovers.append(os.path.join(entry, name))  # pip renames so while it removes, and back on failure

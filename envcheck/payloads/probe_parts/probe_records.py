@@ -32,9 +32,9 @@ def installed_files(seconds: float, quick: bool) -> "dict":
 def _records() -> "list[tuple[str, str]]":
     found = []
     seen = set()  # type: set
-    for entry in sys.path:
+    for entry in [item or "." for item in sys.path if isinstance(item, str)]:
         try:
-            names = sorted(os.listdir(entry or "."))
+            names = sorted(os.listdir(entry))
         except OSError:
             continue
         for name in names:

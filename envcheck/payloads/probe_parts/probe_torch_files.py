@@ -4,17 +4,23 @@ import os
 import re
 import sys
 
-# Modules of the standard library that `import torch`, `import torchvision` and what they import really use
-# (sys.modules after importing torch 2.13 and 2.14 with torchvision). A file of another name does no harm to them.
+# Modules of the standard library that `import torch` really uses (sys.modules after importing torch 2.13 and 2.14):
+# a user's file of another name does it no harm.
 STANDARD = frozenset(
-    """argparse array ast asyncio base64 binascii bisect bz2 cProfile calendar cmath cmd code collections colorsys
-    concurrent contextlib contextvars copy copyreg csv ctypes dataclasses datetime decimal difflib dis email enum
-    fnmatch fractions functools getpass gettext glob gzip hashlib heapq hmac html http importlib inspect ipaddress
-    json keyword linecache locale logging lzma math mmap modulefinder multiprocessing numbers opcode operator pathlib
-    pdb pickle pickletools pkgutil platform pprint profile pstats queue quopri random re reprlib runpy secrets select
-    selectors shlex shutil signal socket ssl statistics string struct subprocess sysconfig tarfile tempfile textwrap
-    threading timeit token tokenize traceback types typing unittest urllib uuid warnings weakref xml zipfile zlib""".split()
+    """argparse array ast asyncio base64 binascii bisect bz2 calendar cmath collections concurrent contextlib contextvars
+    copy copyreg csv ctypes dataclasses datetime difflib dis email enum fnmatch functools gettext glob gzip hashlib
+    heapq http importlib inspect ipaddress json keyword linecache locale logging lzma math mmap multiprocessing numbers
+    opcode operator pathlib pickle pickletools pkgutil platform pprint queue quopri random re reprlib runpy select
+    selectors shutil signal socket ssl string struct subprocess sysconfig tarfile tempfile textwrap threading timeit
+    token tokenize traceback types typing unittest urllib uuid warnings weakref zipfile zlib""".split()
 )
+# What `import torchvision` uses beyond that (0.29).
+STANDARD_OF_VISION = frozenset(
+    """cProfile colorsys decimal fractions getpass hmac html modulefinder profile pstats secrets shlex statistics
+    unicodedata xml""".split()
+)
+# torch 2.0 to 2.10 import the debugger with torch.distributed, and so its modules (pytorch/pytorch#104825, #171818).
+STANDARD_OF_DEBUGGER = frozenset(("pdb", "bdb", "cmd", "code", "codeop"))
 # Packages that torch and torchvision import, at once or when a part of them is used.
 PACKAGES = frozenset(
     """torch torchvision torchaudio torchgen functorch triton numpy sympy mpmath networkx filelock fsspec jinja2
@@ -104,7 +110,7 @@ def _origin(spec: "object | None") -> "str | None":
 
 def _without(directory: str) -> "list[str]":
     """sys.path without one directory."""
-    return [entry for entry in sys.path if os.path.realpath(entry or ".") != os.path.realpath(directory)]
+    return [entry for entry in _entries() if os.path.realpath(entry) != os.path.realpath(directory)]
 
 
 def _is_torch(directory: str) -> bool:
@@ -117,11 +123,11 @@ def _is_torch(directory: str) -> bool:
 
 
 def _copies() -> "list[dict]":
-    """Every torch on sys.path, in order."""
+    """Every torch on sys.path, in order, with its version."""
     copies = []
     seen = set()  # type: set
-    for entry in sys.path:
-        directory = os.path.join(entry or ".", "torch")
+    for entry in _entries():
+        directory = os.path.join(entry, "torch")
         real = os.path.realpath(directory)
         if real in seen or not os.path.isdir(directory) or not _is_torch(directory):
             continue
@@ -140,12 +146,20 @@ def _listing(directory: str) -> "list[str]":
 
 def _version(directory: str) -> "dict":
     """The assignments of torch/version.py; {} when there is none."""
+    return {name: _literal(value) for name, value in VARIABLE.findall(_text(os.path.join(directory, "version.py")))}
+
+
+def _text(path: str) -> str:
     try:
-        with open(os.path.join(directory, "version.py"), encoding="utf-8", errors="replace") as file:
-            text = file.read(20000)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(50000)
     except OSError:
-        return {}
-    return {name: _literal(value) for name, value in VARIABLE.findall(text)}
+        return ""
+
+
+def _entries() -> "list[str]":
+    """sys.path as the import reads it: what is no text is passed over, "" is the current directory."""
+    return [entry or "." for entry in sys.path if isinstance(entry, str)]
 
 
 def _literal(text: str) -> object:
@@ -270,8 +284,8 @@ def _shadows(loaded: "frozenset[str]") -> "list[dict]":
         except OSError:
             pass  # the current directory is gone
     standard = os.path.realpath(os.path.dirname(os.__file__))
-    for entry in sys.path:
-        if os.path.realpath(entry or ".") == standard or "site-packages" in entry or "dist-packages" in entry:
+    for entry in _entries():
+        if os.path.realpath(entry) == standard or "site-packages" in entry or "dist-packages" in entry:
             break
         if os.path.isdir(entry):
             places.append((entry, "pythonpath"))
@@ -287,12 +301,13 @@ def _shadows(loaded: "frozenset[str]") -> "list[dict]":
 
 def _shadows_in(directory: str, by: str, loaded: "frozenset[str]", standard: str) -> "list[dict]":
     stems = {name.partition(".")[0] for name in _listing(directory)}
+    used = _used()
     found = []
-    for name in sorted(stems & (STANDARD | PACKAGES)):
+    for name in sorted(stems & (used | PACKAGES)):
         path = _find_on(name, [directory])
         if path is None:
             continue
-        if name in STANDARD:
+        if name in used:
             hides = _hidden_standard(name, path, loaded, standard)
         else:
             hides = _origin(_find(name)) if by == "cwd" else _find_on(name, _without(directory))
@@ -302,8 +317,19 @@ def _shadows_in(directory: str, by: str, loaded: "frozenset[str]", standard: str
             continue  # not hidden, or one and the same file (a checkout that is installed in place)
         if by == "pythonpath" and name in PACKAGES and (hides is None or _installed(directory, name)):
             continue  # a package directory like any other: its copies are told as distributions
-        found.append({"module": name, "path": path, "hides": hides, "by": by})
+        found.append({"module": name, "path": path, "hides": hides, "by": by, "standard": name in used})
     return found
+
+
+def _used() -> "frozenset[str]":
+    """Modules of the standard library that this torch, and torchvision beside it, import."""
+    used = STANDARD
+    if any(os.path.isdir(os.path.join(entry, "torchvision")) for entry in _entries()):
+        used = used | STANDARD_OF_VISION
+    places = [os.path.join(copy["location"], "distributed", "__init__.py") for copy in _copies()[:1]]
+    if any(re.search(r"^import pdb\b", _text(place), re.MULTILINE) for place in places):
+        used = used | STANDARD_OF_DEBUGGER
+    return used
 
 
 def _hidden_standard(name: str, path: str, loaded: "frozenset[str]", standard: str) -> str:

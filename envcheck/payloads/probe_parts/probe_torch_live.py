@@ -1,5 +1,6 @@
 """Imports torch and lets it speak: the build, CUDA, other devices, NumPy, and the packages beside it."""
 
+import sys
 import time
 
 MAX_TEXT = 8000
@@ -65,6 +66,7 @@ def import_torch() -> "dict":
         else:
             values = {"result": "ok", "version": str(getattr(torch, "__version__", "")) or None}
             values["location"] = _location(torch)
+            values["modules"] = _modules()
             if values["version"] is None or not hasattr(torch, "Tensor"):
                 values["result"] = "error"
                 values["kind"] = "not-torch"
@@ -73,6 +75,11 @@ def import_torch() -> "dict":
         values["seconds"] = round(time.time() - begun, 4)
     values["warnings"] = texts
     return values
+
+
+def _modules() -> "list[str]":
+    """Top-level names that were imported so far: of these alone a user's file could have taken the place."""
+    return sorted({name.partition(".")[0] for name in list(sys.modules)})
 
 
 def _location(module: object) -> "str | None":
@@ -320,6 +327,7 @@ def companion(name: str) -> "dict":
             values = {"result": "missing"} if missing else failure(error, "raised")
         else:
             values = {"result": "ok", "version": _text(getattr(module, "__version__", None)), "location": _location(module)}
+            values["modules"] = _modules()
             values["cuda"] = _cuda_version(_get(module, "version.cuda"))
             if name == "torchvision":
                 values.update(_operators(module))
