@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from envcheck.target.choice import Choice, child_environment, choose, locate
+from envcheck.target.lines import MARK, START
 from envcheck.target.session import (
-    MARK,
     PAYLOADS,
-    START,
     Answer,
     Interruption,
     Session,

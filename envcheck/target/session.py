@@ -10,7 +10,6 @@ system, is no Python, is too old, failed, crashed, or took too long; and during 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import threading
 import time
@@ -21,19 +20,15 @@ from typing import Any
 
 from envcheck.facts import Outcome
 from envcheck.process import Completed, Running, run
+from envcheck.target.lines import MARK, START, message_of, split_by_stage
 
-MARK = "@envcheck@ "
 PAYLOADS = Path(__file__).resolve().parent.parent / "payloads"
-START = "start"
-"""Name of the time before the first stage: the interpreter's own start-up, site, .pth files."""
 DONE = "done"
 
 OLDEST = (3, 6)
 """What payloads can be read by. The interpreter answers with its own version when it is older."""
 MAX_STAGES = 10_000
 MAX_NOISE = 64 * 1024
-MAX_SECTION = 128 * 1024
-"""Characters kept of standard error for each stage: the first half and the last."""
 
 StageCallback = Callable[[str, "dict[str, Any] | None"], None]
 """Called with (name, None) when a stage begins and (name, answer) when it is answered, from a thread of its own."""
@@ -181,7 +176,7 @@ class Session:
 
     def _line(self, line: str) -> None:
         """One line of standard output, in the reader's thread: it must never raise."""
-        message = _message(line)
+        message = message_of(line)
         with self._news:
             if message is None:
                 if line.strip() and self._noise_size < MAX_NOISE:
@@ -321,54 +316,6 @@ def merge(first: Answer, second: Answer) -> Answer:
         None,
         tuple(interruptions),
     )
-
-
-def split_by_stage(text: str) -> dict[str, str]:
-    """Standard error cut at the announcements of stages; each part bounded, its middle left out when it is long."""
-    parts: dict[str, list[str]] = {START: []}
-    name = START
-    for line in text.split("\n"):
-        message = _message(line)
-        if message is not None and "begin" in message:
-            name = str(message["begin"])
-            parts.setdefault(name, [])
-        else:
-            parts[name].append(line)
-    joined = {name: "\n".join(lines).strip("\n") for name, lines in parts.items()}
-    return {name: _bounded(part) for name, part in joined.items() if part}
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= MAX_SECTION:
-        return text
-    half = MAX_SECTION // 2
-    return text[:half] + "\n[...]\n" + text[-half:]
-
-
-def _message(line: str) -> dict[str, Any] | None:
-    """The JSON of a marker line, None for noise and for a line that a crash cut short."""
-    # Output of others without a line end may stand ahead of the mark.
-    start = line.find(MARK)
-    if start < 0:
-        return None
-    try:
-        message = json.loads(line[start + len(MARK) :])
-    except ValueError:
-        return None
-    if not isinstance(message, dict) or not ("begin" in message or "stage" in message):
-        return None
-    # A path that is not UTF-8 reaches us as lone surrogates, which no output of ours could carry.
-    return _clean(message) if "\\ud" in line[start:] else message
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    return value
 
 
 def _after(stages: Iterable[dict[str, Any]]) -> str:

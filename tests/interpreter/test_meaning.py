@@ -11,7 +11,8 @@ import pytest
 
 from envcheck import facts as facts_module
 from envcheck.facts import Facts, Outcome
-from envcheck.probes.interpreter import facts_from, stage_text, where_it_stood, without_stacks
+from envcheck.probes.interpreter import facts_from, stage_text
+from envcheck.probes.outcomes import where_it_stood, without_stacks
 from envcheck.target import Answer, Choice
 from tests.interpreter.conftest import quote
 

@@ -13,7 +13,8 @@ import pytest
 from envcheck.facts import Outcome
 from envcheck.probes.questioning import PROBE
 from envcheck.target import MARK, START, Answer, child_environment, merge, run_payload, start
-from envcheck.target.session import MAX_NOISE, MAX_SECTION, split_by_stage
+from envcheck.target.lines import MAX_SECTION, split_by_stage
+from envcheck.target.session import MAX_NOISE
 from tests.interpreter.conftest import Env
 from tests.kit_python import interpreters
 from tests.kit_python.environments import posix_only
