@@ -17,12 +17,14 @@ MAY: dict[str, set[str]] = {
     "process": {"errors"},
     "data": {"errors"},
     "redact": {"facts"},
-    "nvidia_smi": {"facts"},
+    "lazy": set(),
+    "nvidia_smi": {"facts", "lazy"},
+    "outputs": {"facts", "lazy", "nvidia_smi"},
     "matrix": {"data", "errors"},
     "symptoms": {"facts", "redact"},
     "target": {"facts", "process", "errors"},
-    "probes": {"facts", "process", "target", "errors", "nvidia_smi", "symptoms", "redact"},
-    "captured": {"facts", "findings", "errors", "symptoms", "redact", "matrix", "nvidia_smi", "probes"},
+    "probes": {"facts", "process", "target", "errors", "lazy", "nvidia_smi", "outputs", "symptoms", "redact"},
+    "captured": {"facts", "findings", "errors", "symptoms", "redact", "matrix", "lazy", "nvidia_smi", "outputs", "probes"},
     "installers": {"facts"},
     "recommend": {"facts", "findings", "matrix", "errors", "installers", "rules"},
     "rules": {"facts", "findings", "matrix", "errors", "symptoms", "recommend", "installers"},
@@ -31,7 +33,7 @@ MAY: dict[str, set[str]] = {
     "render": {"facts", "findings", "recommend", "rules", "data"},
     "payloads": set(),
 }
-PURE = ("facts", "findings", "matrix", "symptoms", "redact", "nvidia_smi", "installers", "recommend", "rules", "captured")
+PURE = ("facts", "findings", "matrix", "symptoms", "redact", "lazy", "nvidia_smi", "outputs", "installers", "recommend", "rules", "captured")
 
 
 def _layer(path: Path) -> str:

@@ -120,4 +120,7 @@ _NOT_FOUND = Regex(
 
 def missing_program(text: str) -> bool:
     """A shell says in this text that there is no nvidia-smi (in the languages of the usual shells)."""
-    return "nvidia-smi" in text and _NOT_FOUND.search(text) is not None
+    if "nvidia-smi" not in text:
+        return False
+    lines = (line for line in text.split("\n") if "nvidia-smi" in line and len(line) <= _LONGEST_LINE)
+    return any(_NOT_FOUND.search(line) for line in lines)

@@ -8,7 +8,8 @@ import sys
 from envcheck.facts import Apple, Facts
 from envcheck.outputs.apple import parse_ioreg, parse_sw_vers, parse_system_profiler
 from envcheck.probes.host import Host
-from envcheck.probes.macos import macos_version, sysctl
+from envcheck.probes.macos import macos_version
+from envcheck.probes.together import together
 
 __all__ = ["parse_ioreg", "parse_sw_vers", "parse_system_profiler", "probe"]
 
@@ -27,15 +28,25 @@ def probe(host: Host) -> Facts:
     """Nothing on other systems."""
     if host.platform != "darwin":
         return Facts()
-    chip = sysctl(host).get("machdep.cpu.brand_string")
-    ioreg = host.run(["/usr/sbin/ioreg", "-rc", "AGXAccelerator", "-d1"], timeout=host.timeout)
+    chip, cores, device = together(
+        host,
+        [
+            ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
+            ["/usr/sbin/ioreg", "-rc", "AGXAccelerator", "-d1"],
+            [sys.executable, "-I", "-S", "-c", _METAL],
+        ],
+    )
     return Facts(
-        apple=Apple(chip=chip, macos=macos_version(host), gpu_cores=parse_ioreg(ioreg.stdout), metal=metal(host))
+        apple=Apple(
+            chip=chip.stdout.strip() or None,
+            macos=macos_version(host),
+            gpu_cores=parse_ioreg(cores.stdout),
+            metal=parse_metal(device.stdout),
+        )
     )
 
 
-def metal(host: Host) -> bool | None:
-    """A Metal device can be made by a process like this one."""
-    done = host.run([sys.executable, "-I", "-S", "-c", _METAL], timeout=host.timeout)
-    match = re.search(r"^metal ([01])$", done.stdout, re.MULTILINE)
+def parse_metal(text: str) -> bool | None:
+    """The child's answer; None when it gave none."""
+    match = re.search(r"^metal ([01])$", text, re.MULTILINE)
     return match.group(1) == "1" if match else None

@@ -86,9 +86,9 @@ PROBES: tuple[Probe, ...] = (
     # Those that start programs come first, so that these run while files are read.
     Probe("nvidia-smi", nvidia.probe_smi, ("linux", "win32"), lost=_lost_smi),
     Probe("cuda-init", libcuda.probe_init, ("linux", "win32"), programs=2, lost=_lost_init),
-    Probe("compilers", compilers.probe, programs=3),
+    Probe("compilers", compilers.probe),
     Probe("toolchain", toolchain.probe, ("linux", "win32")),
-    Probe("apple", apple.probe, ("darwin",), programs=4),
+    Probe("apple", apple.probe, ("darwin",)),
     Probe("pci", pci.probe, ("linux", "win32")),
     Probe("system", system.probe, programs=2),
     Probe("space", system.space),

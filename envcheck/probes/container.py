@@ -12,15 +12,19 @@ def probe(host: Host) -> Facts:
     """Container, WSL, hypervisor, notebook service and Jetson."""
     if host.platform != "linux":
         return Facts(system=System(wsl=0, container="none", cloud=cloud(host)))
+    model = jetson_model(host)
     l4t = parse_l4t(host.text("/etc/nv_tegra_release") or "")
+    if l4t is None and model is not None:
+        l4t = package_version(host, "nvidia-l4t-core")
     return Facts(
         system=System(
             container=container(host),
             wsl=wsl(host),
             virtual_machine=virtual_machine(host),
             cloud=cloud(host),
-            jetson_model=jetson_model(host),
-            l4t=l4t or package_l4t(host),
+            jetson_model=model,
+            l4t=l4t,
+            jetpack=package_version(host, "nvidia-jetpack") if l4t is not None else None,
         )
     )
 
@@ -137,11 +141,11 @@ def parse_l4t(text: str) -> str | None:
     return f"{match.group(1)}.{match.group(2)}" if match else None
 
 
-def package_l4t(host: Host) -> str | None:
-    """The same from the package that carries it ("36.4.3-20250107174145"), for images without the release file."""
-    text = host.text("/var/lib/dpkg/info/nvidia-l4t-core.list")
-    if text is None:
-        return None
-    status = host.text("/var/lib/dpkg/status") or ""
-    match = re.search(r"^Package: nvidia-l4t-core\n(?:.+\n)*?Version: (\d+(?:\.\d+)+)", status, re.MULTILINE)
+def package_version(host: Host, name: str) -> str | None:
+    """Version of a package of Jetson Linux, for images without the release file and for JetPack, which has none."""
+    match = re.search(
+        rf"^Package: {name}\n(?:.+\n)*?Version: (\d+(?:\.\d+)+)",
+        host.text("/var/lib/dpkg/status", 1 << 26) or "",
+        re.MULTILINE,
+    )
     return match.group(1) if match else None

@@ -7,6 +7,7 @@ import re
 from envcheck.facts import FabricManager, Facts, Nvidia
 from envcheck.lazy import Regex
 from envcheck.probes.compilers import which
+from envcheck.probes.container import container
 from envcheck.probes.host import Host
 from envcheck.probes.pci import NVIDIA, devices
 from envcheck.probes.system_packages import installed
@@ -44,8 +45,7 @@ def running(host: Host) -> bool | None:
     names = [(host.text(item) or "").strip() for item in host.glob("/proc/[0-9]*/comm")]
     if any(name.startswith("nv-fabricmanage") for name in names):  # the kernel keeps 15 characters
         return True
-    contained = host.exists("/.dockerenv") or host.exists("/run/.containerenv")
-    return None if contained or not names else False
+    return None if container(host) != "none" or not names else False
 
 
 def state(host: Host) -> str | None:

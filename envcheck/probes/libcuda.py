@@ -43,6 +43,8 @@ def probe_files(host: Host) -> Facts:
     """Every copy of libcuda: those that the loader finds, in its order, then those in other known places."""
     if host.platform == "win32":
         return Facts(nvidia=Nvidia(libcuda=_windows(host)))
+    if host.exists("/lib") is False and host.exists("/usr/lib") is False:
+        return Facts()  # nothing of this system's libraries can be seen
     jetson = host.exists("/etc/nv_tegra_release") is True
     paths = elf.find_library(host, machine(host), SONAME)
     seen = {_actual(host, path) for path in paths}
@@ -56,7 +58,7 @@ def probe_files(host: Host) -> Facts:
     copies = [
         LibCuda(
             path=path,
-            version=elf.file_version(host, path),
+            version=driver_version(elf.file_version(host, path)),
             kind=kind(path, _actual(host, path), jetson),
             # On the real machine the driver's own answer says which one was taken; for a recorded tree this is the rule.
             loaded=None if host.real else position == 0 and position < first,
@@ -121,9 +123,14 @@ def _facts(found: CudaInit, path: str | None) -> Facts:
     return Facts(nvidia=Nvidia(cuda_init=found, libcuda=loaded))
 
 
+def driver_version(version: str | None) -> str | None:
+    """A version in a file name when it is a driver's: WSL and Jetson call theirs libcuda.so.1.1 for ever."""
+    return version if version and int(version.split(".")[0]) >= 100 else None
+
+
 def _version(path: str) -> str | None:
     match = re.search(r"\.so\.(\d+(?:\.\d+)+)$", path)
-    return match.group(1) if match else None
+    return driver_version(match.group(1)) if match else None
 
 
 def ask(host: Host, env: Mapping[str, str], limit: float) -> tuple[CudaInit, str | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Sequence
 
@@ -16,6 +15,7 @@ from envcheck.probes.compilers import which
 from envcheck.probes.container import wsl
 from envcheck.probes.host import Host
 from envcheck.probes.nodes import device_nodes
+from envcheck.probes.together import together
 from envcheck.process import Completed
 
 # Of these only compute_cap (R510) is younger than the oldest driver that a supported torch runs on.
@@ -54,7 +54,7 @@ def probe_smi(host: Host) -> Facts:
         missing = Outcome(status="missing")
         return Facts(nvidia=Nvidia(smi=missing), probes=(ProbeRun(name="nvidia-smi", outcome=missing),))
     deadline = time.monotonic() + host.timeout
-    plain, report, query = together(host, deadline, [(path, *PLAIN), (path, *REPORT), (path, *query_argv())])
+    plain, report, query = together(host, [(path, *PLAIN), (path, *REPORT), (path, *query_argv())], deadline=deadline)
     query = _without_unknown_fields(host, path, query, deadline)
     # What a program printed before it was given up is no answer.
     text = "" if plain.status == "timeout" else f"{plain.stdout}\n{plain.stderr}"[:MAX_TEXT]
@@ -97,24 +97,6 @@ def _symptoms(text: str) -> tuple[Symptom, ...]:
     from envcheck.symptoms.engine import recognise  # its catalogues cost their time only where something failed
 
     return recognise(text, source="nvidia-smi")
-
-
-def together(host: Host, deadline: float, commands: Sequence[Sequence[str]]) -> list[Completed]:
-    """Runs programs at the same time, all until the same moment."""
-    results: list[Completed | None] = [None] * len(commands)
-
-    def work(position: int, command: Sequence[str]) -> None:
-        results[position] = host.run(list(command), timeout=max(0.1, deadline - time.monotonic()))
-
-    threads = [threading.Thread(target=work, args=item, daemon=True) for item in enumerate(commands)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [
-        result or Completed(tuple(command), "failed", reason="internal error")
-        for result, command in zip(results, commands, strict=True)
-    ]
 
 
 def _without_unknown_fields(host: Host, path: str, query: Completed, deadline: float) -> Completed:
@@ -197,9 +179,11 @@ def probe_kernel(host: Host) -> Facts:
     windows = wsl(host) == 2
     jetson = host.exists("/etc/nv_tegra_release") is True
     loaded = None if windows or modules is None else bool(modules & {"nvidia", "nvgpu"}) or version is not None
-    gpus = [
+    # By address, which is nvidia-smi's order too.
+    read = (
         parse_gpu_information(host.text(name) or "") for name in host.glob("/proc/driver/nvidia/gpus/*/information")
-    ]
+    )
+    gpus = [msgspec.structs.replace(gpu, index=n) for n, gpu in enumerate(item for item in read if item is not None)]
     return Facts(
         nvidia=Nvidia(
             kernel_driver_version=version,
@@ -208,7 +192,7 @@ def probe_kernel(host: Host) -> Facts:
             nouveau_loaded=None if modules is None else "nouveau" in modules,
             uvm_loaded=None if modules is None or windows or jetson else "nvidia_uvm" in modules,
             device_nodes=device_nodes(host, *NODES, "/dev/dxg", *(JETSON_NODES if jetson else ()), opens=OPENS),
-            gpus=tuple(gpu for gpu in gpus if gpu is not None) or None,
+            gpus=tuple(gpus) or None,
         )
     )
 

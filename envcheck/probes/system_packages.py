@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from envcheck.facts import Facts, Nvidia
 from envcheck.lazy import Regex
+from envcheck.probes.container import container
 from envcheck.probes.host import Host
 
 _DPKG = "/var/lib/dpkg/status"
@@ -54,7 +55,7 @@ def toolkit(host: Host, found: list[tuple[str, str]]) -> str | None:
     for program in ("/usr/bin/nvidia-ctk", "/usr/bin/nvidia-container-cli", "/usr/local/bin/nvidia-ctk"):
         if host.exists(program):
             return None  # it is there, its version is not known
-    return None if host.exists("/.dockerenv") or host.exists("/run/.containerenv") else ""
+    return "" if container(host) == "none" else None
 
 
 def installed(host: Host) -> list[tuple[str, str]] | None:

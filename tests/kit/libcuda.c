@@ -1,6 +1,6 @@
 /* A libcuda that answers as it is told: by `libcuda.conf` beside it, lines of "key value".
  *
- *   init     what cuInit returns (0)           version  cuDriverGetVersion (12040)
+ *   init     what cuInit returns (0)           version  cuDriverGetVersion (13000)
  *   count    devices (1)                       name     of every device
  *   major, minor  compute capability (8, 9)    hang     seconds that cuInit sleeps
  *   crash    signal that cuInit raises         mask     0: CUDA_VISIBLE_DEVICES is not obeyed
@@ -85,7 +85,7 @@ CUresult cuInit(unsigned flags)
 
 CUresult cuDriverGetVersion(int *version)
 {
-    *version = setting("version", 12040, 0, 0);
+    *version = setting("version", 13000, 0, 0);
     return SUCCESS;
 }
 

@@ -26,12 +26,15 @@ def _built() -> Path | None:
 
 
 def stub_libcuda(
-    directory: Path, init: int = 0, version: int = 12040, count: int = 1, driver: str | None = None, **settings: object
+    directory: Path, init: int = 0, version: int = 13000, count: int = 1, driver: str | None = None, **settings: object
 ) -> Path:
     """Puts a libcuda.so.1 into the directory and returns it, ready for LD_LIBRARY_PATH.
 
     init: what cuInit returns; version: cuDriverGetVersion; count: devices. Further settings stand in libcuda.c: name,
     major, minor, hang (seconds), crash (signal number), mask. driver: "535.183.01" names the real file so.
+
+    Real torch repeats the words of every code but 0: with that its runtime library goes on to ask for private tables,
+    which only the real driver has, and reports error 500. version below that of the build: "driver is too old".
     """
     built = _built()
     if built is None:

@@ -111,7 +111,8 @@ class Tree:
         self.library(directory, "libstdc++.so.6", "6.0.30", b"\x7fELF\0GLIBCXX_3.4\0" + versions)
         self.write("/usr/share/misc/pci.ids", PCI_IDS)
         self.write("/dev/null")
-        self.write("/sys/firmware/efi/efivars/.keep")
+        (self.root / "sys/firmware/efi/efivars").mkdir(parents=True)
+        (self.root / "sys/bus/pci/devices").mkdir(parents=True)
 
     def identity(self, groups: Iterable[int] = (), cores: str = "0-7") -> None:
         """Who asks, and the names of users and groups."""
