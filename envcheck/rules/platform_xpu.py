@@ -43,13 +43,18 @@ def xpu_no_device_access(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     if facts.intel.render_nodes:
         return  # they are there and may be used: the other rule's business
     text = sign(facts, "no-xpu-devices", "fell-back-to-cpu")
-    if text is None and facts.torch.xpu_available is not False:
+    if text is None and facts.torch.xpu_available is not False and not _remote(facts):
         return
     if text is None and derive.has_intel_gpu(facts) is False:
         return
     if text is None and facts.origin == "live":
         raise Unknown("nobody looked at the rights on /dev/dri", "ls -l /dev/dri; id", essential=True)
     yield _probably(rule, facts, text)
+
+
+def _remote(facts: Facts) -> bool:
+    """The report begins with a login over ssh, which gets no rights from a desktop session."""
+    return any(command.startswith("ssh ") for command in facts.commands)
 
 
 def _initialises_badly(facts: Facts) -> bool:
@@ -90,7 +95,7 @@ def _join_render(facts: Facts, group: str) -> Remedy:
 
 
 def _probably(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
-    remote = any(c.split()[:1] == ["ssh"] or c.startswith("ssh ") for c in facts.commands)
+    remote = _remote(facts)
     version = derive.torch_version(facts)
     return rule.finding(
         "error",

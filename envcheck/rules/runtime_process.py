@@ -63,7 +63,7 @@ def cublas_workspace_config(rule: Rule, facts: Facts, matrix: Matrix) -> Iterato
     value = facts.variable("CUBLAS_WORKSPACE_CONFIG")
     windows = derive.wheel_os(facts) == "windows"
     yield rule.finding(
-        "error",
+        "note" if detail(text, "warned") else "error",
         seen=quoted(text, f"CUBLAS_WORKSPACE_CONFIG={value}" if value else None),
         why=(
             "Deterministic algorithms are demanded, and cuBLAS gives the same result every time only with a "
@@ -103,7 +103,7 @@ def nondeterministic_op(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
     if "adaptive_avg_pool2d" in (name or ""):
         other = "in channels_last memory format its path is deterministic"
     yield rule.finding(
-        "error",
+        "note" if detail(text, "warned") else "error",
         title=f"{name} has no deterministic implementation, and deterministic mode forbids any other." if name else "",
         seen=quoted(text, f"torch {version}" if version else None),
         why=(

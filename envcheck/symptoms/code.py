@@ -218,7 +218,7 @@ _AUTOGRAD = (
     ),
     Signature(
         "batchnorm-one-sample",
-        ("expected more than 1 value per channel",),
+        ("expected more than 1 value per channel", "expected more than 1 spatial element"),
         r"Expected more than 1 (?:value|spatial element)[^\n]{0,20} when training",
     ),
     Signature(
@@ -270,7 +270,12 @@ _LABEL = (
 _WORKER = (
     Signature(
         "spawn-bootstrap",
-        ("finished its bootstrapping phase", "freeze_support()"),
+        (
+            "finished its bootstrapping phase",
+            "attempt has been made to start a new process",
+            "_check_not_importing_main",
+            "freeze_support()",
+        ),
         r"An attempt has been made to start a new process before|current process has finished its bootstrapping phase"
         r"|_check_not_importing_main|freeze_support\(\)",
     ),

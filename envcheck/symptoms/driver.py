@@ -21,7 +21,7 @@ _TOO_OLD = (
     ),
     Signature(
         "container-require-cuda",
-        ("unsatisfied condition",),
+        ("unsatisfied condi",),
         r"unsatisfied\s+condi\s*tion:?\s*(?:cuda\s*>=\s*(?P<needs>\d+\.\d+)|brand|driver)",
         after=1,
     ),

@@ -57,8 +57,14 @@ _CONTAINER = (
     ),
     Signature(
         "container-cgroups",
-        ("devices.allow", "bpf_cgroup_device", "cgroup subsystem devices not found"),
-        r"devices\.allow[^\n]{0,20}permission denied|BPF_CGROUP_DEVICE[^\n]{0,40}(?:not permitted|failed)"
+        (
+            "devices.allow",
+            "bpf_cgroup_device",
+            "cgroup subsystem devices not found",
+            "mountpoint for devices not found",
+        ),
+        r"devices\.allow[^\n]{0,20}(?:permission denied|not permitted)|mountpoint for devices not found"
+        r"|BPF_CGROUP_DEVICE[^\n]{0,40}(?:not permitted|failed)"
         r"|cgroup subsystem devices not found",
     ),
     Signature(

@@ -17,8 +17,9 @@ _OOM = (
         ("out of memory. tried to allocate", "out of memory on device", "tried to allocate"),
         rf"out of memory\.?\s*(?:\W{{0,3}})Tried to allocate (?P<request>{SIZE}) \((?:GPU|XPU|HIP) "
         rf"(?P<device>\d+); (?P<total>{SIZE}) total"
-        rf" capa\w+; (?P<allocated>{SIZE}) already allocated; (?P<free>{SIZE}) free; (?P<reserved>{SIZE}) "
-        r"(?:cached|reserved)",
+        rf" capa\w+; (?P<allocated>{SIZE}) already allocated; (?P<free>{SIZE}) free; "
+        # Up to torch 1.3 "cached" is what the cache holds beyond the allocated; later "reserved" includes it.
+        rf"(?:(?P<unallocated>{SIZE}) cached|(?P<reserved>{SIZE}) reserved)",
         before=1,
         after=1,
     ),
@@ -187,16 +188,14 @@ _PROCESS = (
     Signature(
         "cublas-workspace",
         ("cublas_workspace_config",),
-        (
-            r"(?:not deterministic because it uses CuBLAS|set (?:an environment variable|a debug environment "
-            r"variable)[^\n]{0,120})[\s\S]{0,400}CUBLAS_WORKSPACE_CONFIG"
-        ),
+        r"(?:(?P<warned>UserWarning):[^\n]{0,400})?not deterministic\s+because\s+it\s+uses CuBLAS[\s\S]{0,400}"
+        r"CUBLAS_WORKSPACE_CONFIG",
         before=3,
     ),
     Signature(
         "nondeterministic-op",
         ("have a deterministic implementation", "deterministic implementation"),
-        r"(?P<op>[\w:]+) (?:does not have a deterministic implementation|is not deterministic)",
+        r"(?:(?P<warned>UserWarning):[^\n]{0,40})?(?P<op>[\w:]+) does not have a deterministic implementation",
     ),
     Signature(
         "illegal-access",
@@ -239,8 +238,11 @@ _NCCL = (
             "unable to find interface",
             "unable to find address for",
             "no usable listening interface",
+            "is neither af_inet",
+            "nccl_socket_ifname interface found",
         ),
-        r"Bootstrap ?: no socket interface found|NET/Socket ?: no interface found"
+        r"connecting to address [^\n]{0,60}is neither AF_INET|no NCCL_SOCKET_IFNAME interface found"
+        r"|Bootstrap ?: no socket interface found|NET/Socket ?: no interface found"
         r"|Unable to find (?:interface|address) for ?:? ?\W?(?P<name>[\w.\[\]:-]+)|Bootstrap ?: no usable "
         r"listening interface",
     ),
@@ -290,10 +292,10 @@ _NCCL = (
         "dist-port-in-use",
         ("address already in use", "eaddrinuse"),
         r"server socket has failed to (?:listen|bind)[^\n]{0,200}(?:Address already in use|EADDRINUSE|errno: 98)"
-        r"|(?:MASTER_PORT|TCPStore|DistNetworkError|init_process_group|rendezvous)[^\n]{0,200}(?:Address "
-        r"already in use|EADDRINUSE)"
+        r"|(?:MASTER_PORT|TCPStore|DistNetworkError|init_process_group|rendezvous|torchrun)[\s\S]{0,600}?"
+        r"(?:Address already in use|EADDRINUSE)"
         r"|EADDRINUSE, address already in use",
-        before=2,
+        before=6,
     ),
     Signature(
         "nccl-p2p",
