@@ -188,6 +188,26 @@ def bad(json: Json = False, no_color: NoColor = False) -> None:
     _print([show_hardware.known_bad(load())], json, no_color)
 
 
+@app.command("update")
+def update(
+    index_url: Annotated[
+        str | None, typer.Option("--index-url", help="The package index. Default: the one pip is set up with.")
+    ] = None,
+    json: Json = False,
+    no_color: NoColor = False,
+) -> None:
+    """Read releases newer than these tables from the package index into the user's cache."""
+    from envcheck.data import directory
+    from envcheck.matrix import Matrix, show
+    from envcheck.matrix.refresh import cache, index, newer
+    from envcheck.matrix.tables import Tables
+
+    shipped = Matrix(Tables(directory("matrices")))
+    rows = newer.rows(shipped, index_url or index.configured(), _tell)
+    where = cache.write(rows, newer.today())
+    _print([show.updated(shipped, rows, str(where))], json, no_color)
+
+
 @app.command("check")
 def check() -> None:
     """Look for contradictions in all tables (after editing one)."""
@@ -200,6 +220,12 @@ def check() -> None:
     if found:
         raise typer.Exit(1)
     print("no contradiction in the tables")
+
+
+def _tell(text: str) -> None:
+    """Progress, for somebody who watches."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
 
 
 def _platform(system: str | None, machine: str | None) -> tuple[str, str, str]:

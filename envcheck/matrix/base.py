@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from envcheck.matrix.text import Row, read_table
+from envcheck.matrix.text import TAIL, Row, read_table
 
 OSES = ("linux", "windows", "macos")
 MACHINES = ("x86_64", "aarch64", "arm64")
@@ -21,12 +21,18 @@ Value = TypeVar("Value")
 class Base:
     """The tables of one directory. Groups of tables inherit it; `Tables` is all of them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, extra: dict[str, list[dict[str, str]]] | None = None) -> None:
         self.directory = directory
+        self.extra = extra or {}
+        """Rows from the user's cache (`envcheck matrix update`), by table."""
 
     def read(self, file: str, columns: str) -> list[Row]:
-        """The rows of one table, its columns given as one line of words."""
-        return list(read_table(self.directory, file, tuple(columns.split())))
+        """The rows of one table, its columns given as one line of words, and after them those of the cache."""
+        rows = list(read_table(self.directory, file, tuple(columns.split())))
+        names = (*columns.split(), *TAIL)
+        for number, values in enumerate(self.extra.get(file, ()), start=1):
+            rows.append(Row(f"{file} (cache)", number, {name: values.get(name, "") for name in names}))
+        return rows
 
     def keyed(
         self, rows: list[Row], key: Callable[[Row], Key], make: Callable[[Row], Value], field: str

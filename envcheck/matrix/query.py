@@ -32,9 +32,11 @@ class Matrix(PlatformQueries):
     `machine` are as in `Facts`. For WSL pass os="windows" where a driver number is judged, "linux" for wheels.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, *, updated: str | None = None) -> None:
         super().__init__(tables)
         self.names = Names(tables)
+        self.updated = updated
+        """Day of the last `envcheck matrix update` whose releases are among these; None = the shipped tables alone."""
 
     @cached_property
     def checked(self) -> str:

@@ -9,6 +9,9 @@ import msgspec
 
 from envcheck.matrix.versions import cuda_of_variant, final
 
+FROM_INDEX = "the package index"
+"""Source of the rows that `envcheck matrix update` makes."""
+
 INDEX = "https://download.pytorch.org/whl/"
 
 
@@ -101,6 +104,11 @@ class Release(Fact, frozen=True, kw_only=True):
     def confirmed(self) -> bool:
         """False when its list of builds is not all known."""
         return self.status == "confirmed"
+
+    @property
+    def from_index(self) -> bool:
+        """Not shipped with envcheck: `envcheck matrix update` found it on the user's package index."""
+        return self.source == FROM_INDEX
 
 
 class Variant(Fact, frozen=True, kw_only=True):

@@ -82,7 +82,7 @@ def releases(matrix: Matrix, os: str, machine: str) -> Table:
         pythons = [p for p in matrix.pythons(release.version, os, machine) if not p.endswith("t")]
         rows.append(
             {
-                "release": release.version,
+                "release": release.version + ("+" if release.from_index else ""),
                 "released": release.released,
                 "python": f"{pythons[0]}-{pythons[-1]}" if pythons else "",
                 "pypi": matrix.pypi_variant(release.version, os, machine) or "none",
@@ -95,7 +95,7 @@ def releases(matrix: Matrix, os: str, machine: str) -> Table:
         title=f"torch for {os} {machine}",
         columns=tuple((c, {"pypi": "pip gives"}.get(c, c)) for c in columns),
         rows=tuple(rows),
-        notes=_marks(tuple(rows)),
+        notes=(*_marks(tuple(rows)), *((f"+ = from the package index on {matrix.updated}",) if matrix.updated else ())),
     )
 
 
@@ -244,6 +244,27 @@ def pythons(matrix: Matrix, python: str | None) -> Table:
             ("compile", "torch.compile up to"),
         ),
         rows=tuple(rows),
+    )
+
+
+def updated(matrix: Matrix, found: dict[str, list[dict[str, str]]], where: str) -> Table:
+    """What an update of the tables brought."""
+    wheels = found.get("torch_wheels.csv", [])
+    rows = tuple(
+        {
+            "release": row["release"],
+            "released": row["released"],
+            "wheels": " ".join(
+                f"{w['os']}-{w['machine']}:{w['variant']}" for w in wheels if w["release"] == row["release"]
+            ),
+            "torchvision": row["torchvision"],
+        }
+        for row in found.get("torch_releases.csv", [])
+    )
+    note = f"kept in {where}" if rows else f"nothing newer than torch {matrix.releases[-1].version}"
+    names = ("release", "released", "wheels", "torchvision")
+    return Table(
+        title="Releases newer than these tables", columns=tuple((n, n) for n in names), rows=rows, notes=(note,)
     )
 
 

@@ -12,3 +12,11 @@ from envcheck.matrix.torch_tables import TorchTables
 
 class Tables(TorchTables, DriverTables, PlatformTables):
     """All tables of one directory."""
+
+    def check_extra(self) -> None:
+        """Reads what the cache adds to, so that a bad cache shows at once.
+
+        Raises:
+            MatrixError: a row of the cache does not fit.
+        """
+        _ = self.releases, self.variants, self.arch_lists, self.pins
