@@ -168,7 +168,7 @@ def _remedy(facts: Facts, matrix: Matrix, name: str, nightly: bool, known: bool)
     if torch and matrix.release(torch):
         made = remedies.matching_companion(facts, matrix, name)
         return Remedy(text=f"Install a matching pair from one index. {made.text}", commands=made.commands)
-    made = remedies.install_plan(facts, matrix)
+    made = planned(facts, matrix, companions=tuple(dict.fromkeys(("torchvision", name))))
     return Remedy(
         text=f"Install torch and {name} as one matching pair, in one command. {made.text}", commands=made.commands
     )

@@ -217,6 +217,7 @@ def cuda_build_on_non_nvidia(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
     if facts.torch.hip or derive.has_nvidia_gpu(facts) or derive.driver_version(facts):
         return
     amd = [g.name or g.gfx or "an AMD GPU" for g in facts.amd.gpus or ()]
+    amd = amd or [i.name or "an AMD GPU" for i in facts.pci or () if i.vendor_id == derive.AMD_VENDOR]
     intel = [name for name in facts.intel.gpus or () if re.search(r"\bArc\b|Data Center GPU|\bFlex\b|Max 1\d{3}", name)]
     if not amd and not intel:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -60,9 +61,13 @@ def own_kernel_error(facts: Facts) -> Symptom | None:
 
 def kernel_error_package(item: Symptom) -> str | None:
     """The third-party package whose kernel failed, when the traceback or the message names one."""
-    source = item.details.get("source_file", "")
-    if "bitsandbytes" in source:
-        return "bitsandbytes"
+    source = item.details.get("source_file") or item.details.get("kernel_file") or ""
+    named = re.search(
+        r"(?:^|[\\/])(?!aten|c10|torch|src|csrc|home|usr|tmp|opt|root)([A-Za-z]\w{2,40})[\\/](?:\w+[\\/]){0,3}(?:csrc|src|ops|cuda)[\\/]",
+        source,
+    )
+    if named:
+        return named.group(1)
     owner = owner_of_path(item.details.get("frame"))
     return owner.removeprefix("extension:") if owner.startswith("extension:") else None
 
@@ -195,10 +200,11 @@ def _where_code_is(facts: Facts, matrix: Matrix, verdict: Verdict) -> str:
     sm = verdict.gpu.sm or "this chip"
     family = f"{row.name} " if row else ""
     if verdict.direction == TOO_NEW:
-        need = f" Only CUDA {row.first_cuda} and newer can make it." if row and row.first_cuda else ""
-        return (
-            f"The first wheels with {family}code ({sm}) here are {_named(builds[0])}.{need}" if builds else need.strip()
-        )
+        if builds:
+            return (
+                f"The first wheels that run on {family}({sm}) here are {_named(builds[0])}; take that or a newer one."
+            )
+        return f"{family}code ({sm}) can be made from CUDA {row.first_cuda} on." if row and row.first_cuda else ""
     if builds:
         return f"The last wheels with {family}code ({sm}) here are {_named(builds[-1])}."
     ended = f" CUDA {row.last_cuda} was the last toolkit that could make it." if row and row.last_cuda else ""

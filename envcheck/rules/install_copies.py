@@ -22,6 +22,23 @@ USER_SITE = re.compile(
 )
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\][Ll]ib[/\\](?:python[\d.]+[/\\])?(?!site)")
 
+_NEEDS_TORCH = (
+    "cpu-only-build",
+    "torchvision-mismatch",
+    "torchaudio-mismatch",
+    "triton-missing",
+    "triton-version-mismatch",
+    "extension-abi-mismatch",
+    "extension-without-cuda",
+    "numpy-abi-mismatch",
+    "package-conflict",
+    "missing-nvidia-wheels",
+    "conflicting-nvidia-wheels",
+    "nvidia-wheel-versions",
+    "jetson-generic-wheel",
+)
+"""What says nothing as long as there is no torch."""
+
 _ALL_IMPORTS = (
     "torch-not-installed",
     "duplicate-torch-install",
@@ -123,7 +140,7 @@ def _this_python(facts: Facts, matrix: Matrix) -> Remedy:
     )
 
 
-@rule("torch-not-installed", "install", "torch is not installed in this Python.", explains=("*",))
+@rule("torch-not-installed", "install", "torch is not installed in this Python.", explains=_NEEDS_TORCH)
 def torch_not_installed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Nothing on the path of this Python provides torch."""
     item = not_found(facts)
@@ -185,6 +202,9 @@ def _normal(version: str | None) -> str:
 def _contradiction(facts: Facts) -> tuple[str, str, Symptom | None] | None:
     """(imported, recorded): the torch that is imported is not the one that the installer has on record."""
     imported = facts.torch.version
+    installed = [s.details["version"] for s in derive.symptoms(facts, "pip-installed-torch")]
+    if _normal(imported) in map(_normal, installed):
+        return None  # the log shows how the one that is imported came there
     for conflict in facts.conflicts:
         if conflict.field == "torch.version" and len(conflict.values) > 1:
             others = [v for v in conflict.values if _normal(v) != _normal(imported)]
@@ -192,10 +212,9 @@ def _contradiction(facts: Facts) -> tuple[str, str, Symptom | None] | None:
                 return imported, others[-1], None
     if not imported:
         return None
-    installed = [s.details["version"] for s in derive.symptoms(facts, "pip-installed-torch")]
     for item in derive.symptoms(facts, "pip-replaced-torch"):
         recorded = item.details["version"]
-        if _normal(recorded) != _normal(imported) and _normal(imported) not in map(_normal, installed):
+        if _normal(recorded) != _normal(imported):
             return imported, recorded, item
     return None
 
@@ -408,7 +427,8 @@ def local_file(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _another_error(facts: Facts) -> bool:
     """Something else in the report explains the traceback; a script's name alone is then no cause."""
-    return any(s.kind not in ("script-shadows-module", "module-shadowed", "library-variable") for s in facts.symptoms)
+    silent = ("script-shadows-module", "module-shadowed", "library-variable", "unrecognised-error")
+    return any(s.kind not in silent for s in facts.symptoms)
 
 
 def _hides(

@@ -169,7 +169,7 @@ def is_32bit(facts: Facts) -> bool:
     """The interpreter is a 32-bit one."""
     return (
         facts.python.bits == 32
-        or (facts.python.machine or "") in ("i686", "i386", "armv7l")
+        or (facts.python.machine or facts.system.machine or "") in ("i386", "i686", "armv6l", "armv7l")
         or facts.symptom("python-32bit") is not None
     )
 
@@ -275,6 +275,8 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     for request in requests(facts):
         label, version = request.label, torch_of(request, matrix)
+        if request.symptom.kind == "wheel-not-supported":
+            continue  # a file was named: no index was searched
         if not label or version is None or is_intel_mac(facts, matrix, request):
             continue
         os, machine = derive.wheel_os(facts) or "linux", derive.assumed_machine(facts)

@@ -388,6 +388,8 @@ def _normal(path: str) -> str:
 
 def _owner_of_top(top: str) -> str:
     name = re.split(r"[-.]", top)[0]
+    if name == "_torch_sox":
+        return "torchaudio"
     if name in ("torch", "functorch", "torchgen"):
         return "torch"
     if name in ("torchvision", "torchaudio", "triton", "nvidia"):

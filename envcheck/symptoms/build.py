@@ -59,7 +59,9 @@ _NO_CODE = (
             "cudaerrornokernelimagefordevice",
             "cuda_error_no_binary_for_gpu",
         ),
-        FRAME + r"(?:no kernel image is available[ \w]{0,40}(?: at line \d+ in file (?P<source_file>\S{1,200}))?"
+        FRAME
+        + r"(?:no kernel image is available(?: for execution on the device)?(?: at line \d+ in file (?P<source_file>\S{1,200}))?"
+        r"(?: \(\w{3,80} at (?P<kernel_file>[^\s:)]{3,200}))?"
         r"|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU)",
         before=9,
     ),
@@ -292,6 +294,7 @@ _COMPILE = (
             "microsoft visual c++ 14",
             "unable to execute '",
             "no such file or directory: '",
+            "' failed: no such file",
             "cannot find compiler 'cl.exe'",
             "'where', 'cl'",
             "command '['which',",
