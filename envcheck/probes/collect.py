@@ -229,6 +229,8 @@ def _finish(answers: Mapping[str, Facts]) -> Facts:
     nodes = any(_is_gpu_node(node.path) for node in kernel_part.device_nodes or ())
     gpus = nvidia.combine_gpus(smi.gpus, _cuda_gpus(init.cuda_init), kernel_part.gpus, nodes=nodes)
     libraries = _mark_loaded(answers.get("libcuda", nothing).nvidia.libcuda, init.libcuda)
+    if libraries and init.cuda_init is not None and init.cuda_init.outcome.status == "missing":
+        libraries = tuple(msgspec.structs.replace(copy, loaded=False) for copy in libraries)
     return msgspec.structs.replace(
         facts,
         nvidia=msgspec.structs.replace(facts.nvidia, gpus=gpus, libcuda=libraries),

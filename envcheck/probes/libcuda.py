@@ -60,8 +60,9 @@ def probe_files(host: Host) -> Facts:
             path=path,
             version=driver_version(elf.file_version(host, path)),
             kind=kind(path, _actual(host, path), jetson),
-            # On the real machine the driver's own answer says which one was taken; for a recorded tree this is the rule.
-            loaded=None if host.real else position == 0 and position < first,
+            # What the loader does not find is not loaded. Of the others the first is, which on the real machine the
+            # driver's own answer says better than any reckoning.
+            loaded=False if position >= first else None if host.real else position == 0,
         )
         for position, path in enumerate(paths)
     ]
@@ -187,12 +188,8 @@ def _outcome(
 ) -> Outcome:
     seconds = round(done.seconds, 3)
     if "error" in load:
-        missing = re.search(
-            r"cannot open shared object|could not find module|no ctypes|No such file", str(load["error"])
-        )
-        return Outcome(
-            status="missing" if missing else "failed", error_type="OSError", error=str(load["error"]), seconds=seconds
-        )
+        error = str(load["error"])
+        return Outcome(status=_load_status(error), error_type="OSError", error=error, seconds=seconds)
     if done.status == "timeout":
         return Outcome(status="timeout", seconds=seconds, detail=_where(code, stages))
     if done.status == "crashed":
@@ -209,6 +206,18 @@ def _outcome(
     if code != 0:
         return Outcome(status="failed", error=f"cuInit returned {code} ({name or 'unknown code'})", seconds=seconds)
     return Outcome(status="ok", seconds=seconds)
+
+
+def _load_status(error: str) -> str:
+    """Only the loader's word that it found no libcuda is "missing"; a library that lacks another one is broken."""
+    if "no ctypes" in error:
+        return "skipped"
+    absent = re.search(
+        r"libcuda\.so\.1: (?:cannot open shared object file: )?no such file|could not find module|nvcuda\.dll",
+        error,
+        re.IGNORECASE,
+    )
+    return "missing" if absent else "failed"
 
 
 def _where(code: int | None, stages: Mapping[str, object]) -> str:

@@ -21,11 +21,12 @@ _OURS = Regex(
     r"|cuda-drivers[\w.+-]*|cuda-compat[\w.+-]*|libcuda1[\w.+-]*|rocm-(?:core|hip|dev|smi-lib)[\w.+-]*|amdgpu(?:-dkms|-core)"
     r"|libze[\w.+-]*|level-zero[\w.+-]*|intel-level-zero-gpu[\w.+-]*|intel-opencl-icd|intel-compute-runtime)$"
 )
+# cuda-compat is left out: it is meant to be of another version than the driver, and shows as a copy of libcuda.
 _DRIVER = Regex(
     r"^(?:nvidia-(?:driver|utils|dkms|kernel|open|compute|headless|fabricmanager|firmware|l4t-core|persistenced|smi|settings"
     r"|legacy|\d{3})[\w.+-]*|libnvidia-(?:compute|ml|cfg|common|gl|decode|encode|fbc|extra|nscq)[\w.+-]*|nvidia$"
     r"|linux-(?:modules|objects|signatures)-nvidia[\w.+-]*|(?:kmod|akmod|dkms)-nvidia[\w.+-]*|xorg-x11-drv-nvidia[\w.+-]*"
-    r"|xserver-xorg-video-nvidia[\w.+-]*|cuda-drivers[\w.+-]*|cuda-compat[\w.+-]*|libcuda1[\w.+-]*)$"
+    r"|xserver-xorg-video-nvidia[\w.+-]*|cuda-drivers[\w.+-]*|libcuda1[\w.+-]*)$"
 )
 
 

@@ -263,6 +263,7 @@ def _compat(tree: Tree) -> None:
     tree.nvidia("535.183.01")
     tree.library("/usr/local/cuda-12.6/compat", "libcuda.so.1", "560.35.03")
     tree.link("/usr/local/cuda", "cuda-12.6")
+    tree.packages += [("nvidia-driver-535", "535.183.01-0ubuntu1"), ("cuda-compat-12-6", "560.35.03-1")]
     tree.write("/usr/local/cuda-12.6/version.json", '{"cuda": {"name": "CUDA SDK", "version": "12.6.2"}}')
 
 

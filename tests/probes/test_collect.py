@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.facts import CudaInit, EnvVar, Facts, Nvidia, Outcome, ProbeRun, Symptom, System, from_json, to_json
+from envcheck.facts import CudaInit, EnvVar, Facts, LibCuda, Nvidia, Outcome, ProbeRun, Symptom, System, from_json, to_json
 from envcheck.probes import PROBES, Probe, collect_machine, merge
 from envcheck.probes.host import Host
 from tests.kit import fake_smi, machine_tree, tree_host
@@ -145,3 +145,13 @@ def test_own_runs_are_not_doubled(host: Host) -> None:
         return Facts(probes=(ProbeRun(name="x", outcome=Outcome(status="missing")),))
 
     assert [run.outcome.status for run in collect_machine(host, probes=[Probe("x", own)]).probes] == ["missing"]
+
+
+@pytest.mark.parametrize(
+    ("status", "loaded"), [("missing", [False, False]), ("timeout", [None, False])], ids=["no-library-was-loaded", "nobody-knows"]
+)
+def test_copies_of_libcuda_without_an_answer_of_the_driver(host: Host, status: str, loaded: list[bool | None]) -> None:
+    copies = Facts(nvidia=Nvidia(libcuda=(LibCuda(path="/a/libcuda.so.1"), LibCuda(path="/compat/libcuda.so.1", loaded=False))))
+    init = Facts(nvidia=Nvidia(cuda_init=CudaInit(outcome=Outcome(status=status))))
+    facts = collect_machine(host, probes=[Probe("libcuda", lambda _: copies), Probe("cuda-init", lambda _: init)])
+    assert [copy.loaded for copy in facts.nvidia.libcuda or ()] == loaded

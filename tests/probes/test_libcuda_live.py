@@ -109,8 +109,23 @@ def test_answers_of_a_child_that_said_nothing() -> None:
     done = Completed(("python",), "failed", returncode=1, stderr="No module named site")
     init = libcuda.read_init([], done)
     assert (init.outcome.status, init.outcome.error) == ("failed", "No module named site")
-    missing = libcuda.read_init([{"stage": "load", "error": "libcuda.so.1: cannot open shared object file: No such file"}], Completed(("python",), "ok"))
-    assert missing.outcome.status == "missing"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("libcuda.so.1: cannot open shared object file: No such file or directory", "missing"),
+        ("Error loading shared library libcuda.so.1: No such file or directory", "missing"),
+        ("Could not find module 'nvcuda.dll' (or one of its dependencies)", "missing"),
+        ("libnvidia-gpucomp.so.550.54: cannot open shared object file: No such file or directory", "failed"),
+        ("/usr/lib/libcuda.so.1: wrong ELF class: ELFCLASS32", "failed"),
+        ("libcuda.so.1: cannot open shared object file: Permission denied", "failed"),
+        ("this Python has no ctypes: No module named _ctypes", "skipped"),
+    ],
+)
+def test_why_the_library_could_not_be_loaded(error: str, status: str) -> None:
+    init = libcuda.read_init([{"stage": "load", "error": error}], Completed(("python",), "ok"))
+    assert (init.outcome.status, init.outcome.error) == (status, error)
 
 
 def test_stages_amid_noise() -> None:

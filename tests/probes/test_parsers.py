@@ -158,10 +158,12 @@ def test_dpkg_status() -> None:
         "Package: nvidia-driver-535\nStatus: install ok installed\nVersion: 535.183.01-0ubuntu1\n\n"
         "Package: nvidia-driver-470\nStatus: deinstall ok config-files\nVersion: 470.1\n\n"
         "Package: nvidia-container-toolkit\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.17.4-1\n\n"
+        "Package: cuda-compat-12-6\nStatus: install ok installed\nVersion: 560.35.03-1\n\n"
         "Package: intel-microcode\nStatus: install ok installed\nVersion: 3\n\n"
         "Package: libnvidia-compute-535\nStatus: install ok installed\nDepends: x\nVersion: 535.183.01-0ubuntu1\n"
     )
     assert system_packages.parse_dpkg(text) == [
+        ("cuda-compat-12-6", "560.35.03-1"),
         ("libnvidia-compute-535", "535.183.01-0ubuntu1"),
         ("nvidia-container-toolkit", "1.17.4-1"),
         ("nvidia-driver-535", "535.183.01-0ubuntu1"),

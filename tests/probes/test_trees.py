@@ -100,6 +100,7 @@ def test_packages(machines: dict[str, Facts]) -> None:
     assert machines["rtx4090"].nvidia.container_toolkit == ""
     assert machines["container-gpu"].nvidia.container_toolkit is None
     assert machines["empty"].nvidia.driver_packages is None
+    assert machines["compat"].nvidia.driver_packages == ("nvidia-driver-535 535.183.01-0ubuntu1",)
 
 
 @pytest.mark.parametrize(
