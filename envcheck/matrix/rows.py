@@ -143,7 +143,9 @@ class Variant(Fact, frozen=True, kw_only=True):
     @property
     def index_url(self) -> str | None:
         """The wheel index that holds it; None on macOS and for releases before 1.8, which no such index serves."""
-        return INDEX + self.name if self.os != "macos" and not self.find_links else None
+        if self.os == "macos" or self.find_links:
+            return None
+        return INDEX + _INDEX_FOLDER.get(self.release, "") + self.name
 
     @property
     def find_links(self) -> str | None:
@@ -152,6 +154,8 @@ class Variant(Fact, frozen=True, kw_only=True):
         return INDEX + "torch_stable.html" if old and self.os != "macos" else None
 
 
+_INDEX_FOLDER = {"1.8.2": "lts/1.8/"}
+"""Releases whose index is not at the usual place (the long-term release)."""
 _BEFORE_INDEX = frozenset(f"1.{minor}.{patch}" for minor in range(8) for patch in range(3))
 
 

@@ -47,6 +47,8 @@ def capability_or_error(matrix: Matrix, gpu: str | None, compute_cap: str | None
     if gpu is None:
         return None
     model = matrix.gpu(gpu)
+    if model is None and matrix.amd_gpu(gpu) is not None:
+        raise UsageError(f"'{gpu}' is an AMD GPU: ask envcheck matrix rocm '{gpu}'")
     if model is None:
         near = "; near: " + ", ".join(matrix.names.near(gpu)) if matrix.names.near(gpu) else ""
         raise UsageError(f"no NVIDIA GPU is known as '{gpu}'{near}; --compute-cap says it in numbers")
@@ -125,6 +127,9 @@ def release(matrix: Matrix, version: str) -> tuple[Table, Table]:
 
 def _pythons(matrix: Matrix, found: Release) -> list[str]:
     every = {p for place, w in matrix.tables.wheels.items() if place[0] == found.version for p in w.pythons}
+    for (version, _, _), variants in matrix.tables.variants.items():
+        if version == found.version:  # a release that is not on PyPI says it per build
+            every |= {p for variant in variants.values() for p in variant.pythons or ()}
     return sorted(every, key=lambda p: (numbers(p), p.endswith("t")))
 
 
@@ -166,7 +171,8 @@ def _how(version: str, rows: list[dict[str, Any]]) -> str:
     page = next((row["find_links"] for row in rows if row["find_links"]), None)
     if page:
         return f"pip install torch=={version}+BUILD -f {page}"
-    return f"pip install torch=={version} --index-url https://download.pytorch.org/whl/BUILD"
+    url = next((str(row["index_url"]) for row in rows if row["index_url"]), "")
+    return f"pip install torch=={version} --index-url {url.rpartition('/')[0]}/BUILD"
 
 
 def suiting(

@@ -105,6 +105,7 @@ def test_what_a_release_comes_with(run: Callable[..., tuple[int, str, str]]) -> 
         (("torch", "2.99"), "the tables have no torch 2.99 (newer than these tables); near:"),
         (("torch", "2.8.7"), "near: 2.8.0"),
         (("torch", "--gpu", "Voodoo 2"), "no NVIDIA GPU is known as 'Voodoo 2'"),
+        (("torch", "--gpu", "RX 7900 XTX"), "is an AMD GPU: ask envcheck matrix rocm 'RX 7900 XTX'"),
         (("torch", "--gpu", "GeForce GT 730"), "stands for several chips (2.1, 3.5)"),
         (("torch", "--compute-cap", "8.4"), "no architecture has compute capability 8.4"),
         (("torch", "--os", "beos"), "it is one of linux, windows, macos, wsl"),

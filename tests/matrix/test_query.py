@@ -60,6 +60,7 @@ def test_newer_than_the_tables(matrix: Matrix, version: str, newer: bool) -> Non
         ("1.2.0", "linux", "x86_64", "cu100"),
         ("1.1.0", "linux", "x86_64", "cu90"),
         ("1.6.0", "windows", "x86_64", None),
+        ("1.8.2", "linux", "x86_64", None),
         ("9.9.9", "linux", "x86_64", None),
     ],
 )
@@ -86,6 +87,7 @@ def test_pythons_differ_by_platform(matrix: Matrix) -> None:
         ("cpu", "2.8.0", "https://download.pytorch.org/whl/cpu"),
         ("mps", "2.8.0", None),
         ("cu110", "1.7.1", None),  # before 1.8: a page for `pip install -f`
+        ("cu111", "1.8.2", "https://download.pytorch.org/whl/lts/1.8/cu111"),
         ("../evil", None, None),
     ],
 )
