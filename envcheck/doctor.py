@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from envcheck.findings import Report
     from envcheck.target import Answer
 
+CUDA_STAGE = "torch.cuda.init()"
+"""Source of the symptoms that the probe's own start of CUDA gave."""
+
 Say = Callable[[str], None]
 
 
@@ -84,7 +87,7 @@ class Examination:
             collected=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
             envcheck=__version__,
             checks=checks,
-            symptoms=(*merged.symptoms, *_symptoms_of(checks)),
+            symptoms=(*_complaints(merged), *_symptoms_of(checks)),
         )
 
     def finish(self, say: Say | None = None) -> Report:
@@ -122,6 +125,31 @@ class Examination:
             return tuple(session.checks)
         self.now = "smoke tests, in a new process"
         return run_smoke(self.choice.python, level=SMOKE_LEVEL, timeout=left, session=session, env=self.questioning.env)
+
+
+def _complaints(facts: Facts) -> tuple[Symptom, ...]:
+    """The symptoms that somebody would complain about.
+
+    The probe starts CUDA on its own account. Where no sign of an NVIDIA GPU is to be seen, the answer that there is no
+    driver is the healthy one: the CUDA build that pip installs everywhere computes on the CPU there.
+    """
+    if _nvidia_in_sight(facts):
+        return facts.symptoms
+    return tuple(item for item in facts.symptoms if item.source != CUDA_STAGE)
+
+
+def _nvidia_in_sight(facts: Facts) -> bool:
+    nvidia, system = facts.nvidia, facts.system
+    signs = (
+        any(item.vendor_id == "10de" for item in facts.pci or ()),
+        bool(nvidia.gpus or nvidia.device_nodes or nvidia.driver_packages),
+        bool(nvidia.kernel_module_loaded or nvidia.kernel_driver_version or nvidia.driver_version),
+        nvidia.smi is not None and nvidia.smi.status != "missing",
+        bool(nvidia.cuda_init is not None and nvidia.cuda_init.code not in (None, 0, 100)),
+        bool(system.jetson_model or system.l4t),
+        any(item.kind in ("driver", "wsl", "windows", "jetson") for item in nvidia.libcuda or ()),
+    )
+    return any(signs)
 
 
 def _symptoms_of(checks: tuple[Check, ...] | None) -> tuple[Symptom, ...]:

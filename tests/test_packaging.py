@@ -55,7 +55,8 @@ def test_the_wheel_works_in_an_empty_venv_without_torch(wheel: Path, tmp_path: P
     call = lambda *args: run([folder / "envcheck", *args], timeout=120, cwd=tmp_path, env=env)  # noqa: E731
     assert call("--version").stdout.startswith("envcheck ")
     report = json.loads(call("doctor", "--json").stdout)
-    assert report["findings"][0]["rule"] == "torch-not-installed"
+    assert "torch-not-installed" in [finding["rule"] for finding in report["findings"]]
+    assert report["verdict"] == "problems"
     assert call("matrix", "torch", "2.8.0").ok
     assert call("explain", "driver-too-old").ok
     assert call("recommend", "--os", "linux", "--python", "3.12", "--driver", "535.183.01", "--gpu", "NVIDIA A100").ok

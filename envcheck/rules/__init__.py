@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.rules import build, code, driver, install, library, platform, runtime
+from envcheck.rules import build, code, driver, install, library, platform, runtime, unexplained
 from envcheck.rules.base import Rule, Unknown, evaluate
 
 __all__ = ["RULES", "Rule", "Unknown", "evaluate"]
@@ -15,4 +15,5 @@ RULES: tuple[Rule, ...] = (
     *platform.RULES,
     *runtime.RULES,
     *code.RULES,
+    *unexplained.RULES,
 )

@@ -30,6 +30,8 @@ class Unknown(Exception):
 class Rule:
     """A rule: an id that never changes its meaning, one sentence, and a short pure function.
 
+    fallback: says what is broken without knowing why; its findings are dropped when another rule found an error
+        outside of the user's own code.
     explains: rules whose findings follow from this one when both fire; "*" is every rule outside the area "code" and
         "runtime" (only for findings that make all else moot, such as a torch that is not there).
     """
@@ -39,6 +41,7 @@ class Rule:
     title: str
     function: RuleFunction
     explains: tuple[str, ...] = field(default=())
+    fallback: bool = False
 
     def finding(
         self,
@@ -68,7 +71,7 @@ class Rule:
 
 
 def rule(
-    rule_id: str, area: str, title: str, *, explains: tuple[str, ...] = ()
+    rule_id: str, area: str, title: str, *, explains: tuple[str, ...] = (), fallback: bool = False
 ) -> Callable[[Callable[[Rule, Facts, Matrix], Iterator[Finding]]], Rule]:
     """Turns `def f(rule, facts, matrix) -> Iterator[Finding]` into a Rule of that id."""
 
@@ -76,7 +79,7 @@ def rule(
         def call(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             return function(made, facts, matrix)
 
-        made = Rule(rule_id, area, title, call, explains)
+        made = Rule(rule_id, area, title, call, explains, fallback)
         return made
 
     return wrap
@@ -107,7 +110,7 @@ def evaluate(facts: Facts, matrix: Matrix, rules: Iterable[Rule]) -> Report:
                     essential=True,
                 )
             )
-    ordered = order(findings, rules, facts)
+    ordered = order(_without_needless(findings, rules), rules, facts)
     return Report(
         verdict=verdict(ordered, skipped),
         findings=ordered,
@@ -115,6 +118,13 @@ def evaluate(facts: Facts, matrix: Matrix, rules: Iterable[Rule]) -> Report:
         skipped=tuple(skipped),
         facts=facts,
     )
+
+
+def _without_needless(findings: list[Finding], rules: tuple[Rule, ...]) -> list[Finding]:
+    """Leaves out what fallback rules said where another rule names the cause."""
+    last_resort = {item.id for item in rules if item.fallback}
+    named = any(f.severity == "error" and f.area != "code" and f.rule not in last_resort for f in findings)
+    return [f for f in findings if not (named and f.rule in last_resort)]
 
 
 def verdict(findings: Iterable[Finding], skipped: Iterable[Skipped]) -> str:

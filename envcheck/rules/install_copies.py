@@ -203,6 +203,7 @@ def _contradiction(facts: Facts) -> tuple[str, str, Symptom | None] | None:
     """(imported, recorded): the torch that is imported is not the one that the installer has on record."""
     imported = facts.torch.version
     installed = [s.details["version"] for s in derive.symptoms(facts, "pip-installed-torch")]
+    installed += [d.version or "" for d in facts.distributions("torch")]
     if _normal(imported) in map(_normal, installed):
         return None  # the log shows how the one that is imported came there
     for conflict in facts.conflicts:
@@ -264,6 +265,9 @@ def duplicate_install(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
     places = {(_normal(d.version), d.location) for d in pip}
     if len(places) > 1 and len({d.location for d in pip if d.location}) > 1:
         yield _two_copies(rule, facts, matrix, pip, "Two copies of torch are on sys.path", "error")
+    elif len({_normal(d.version) for d in pip}) > 1:
+        # A broken upgrade leaves the old metadata behind: pip, and every check of versions, may believe either.
+        yield _two_copies(rule, facts, matrix, pip, "Two records of torch lie in one directory", "warning")
     elif pip and conda and _normal(pip[0].version) != _normal(conda[0].version):
         yield _two_copies(
             rule, facts, matrix, [pip[0], conda[0]], "pip installed torch over conda's pytorch", "warning"
