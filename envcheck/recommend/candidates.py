@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from envcheck.matrix import ArchList, Matrix, Release, Variant, Wheel
@@ -18,6 +18,7 @@ class Build:
 
     release: Release
     variant: Variant
+    cuda: str | None
     wheel: Wheel | None
     pythons: tuple[str, ...]
     archs: ArchList | None
@@ -68,11 +69,6 @@ class Verdict:
     code: tuple[tuple[str, str], ...] = ()
     """(GPU, entry of the arch list that runs on it)."""
     ptx: bool = False
-    companions: dict[str, str] = field(default_factory=dict)
-    """Chosen version of each companion that this build can have."""
-    plain: tuple[str, ...] = ()
-    """Companions that come from PyPI although torch comes from an index."""
-
     older: tuple[str, ...] = ()
     """GPUs that came after the build's CUDA: their family's code runs on them, nothing was made for them."""
 
@@ -109,6 +105,7 @@ def _build(matrix: Matrix, release: Release, variant: Variant, *, os: str, arch:
     return Build(
         release=release,
         variant=variant,
+        cuda=cuda,
         wheel=wheel,
         pythons=matrix.pythons(release.version, os, arch, variant.name),
         archs=matrix.arch_list(release.version, variant.name, os, arch) if cuda else None,
@@ -143,5 +140,5 @@ def macos_floor(build: Build, python: str | None) -> str | None:
 @lru_cache(maxsize=65536)
 def runs_on(matrix: Matrix, build: Build, capability: str, driver_cuda: str | None) -> tuple[str, str | None, str]:
     """(kind, entry, reason) of `Matrix.coverage`, remembered: a grid of machines asks the same again and again."""
-    made = matrix.coverage(build.archs, capability, build_cuda=build.variant.cuda, driver_cuda=driver_cuda)
+    made = matrix.coverage(build.archs, capability, build_cuda=build.cuda, driver_cuda=driver_cuda)
     return made.kind, made.by, made.reason

@@ -8,8 +8,26 @@ from dataclasses import dataclass, field
 from envcheck.matrix import Matrix
 from envcheck.matrix.versions import at_least, numbers
 from envcheck.recommend.candidates import Build, Reason, Verdict, macos_floor, runs_on
-from envcheck.recommend.companions import pair
+from envcheck.recommend.companions import Pair, pair
 from envcheck.recommend.machine import AmdCard, Card, Machine, driver_range, nearest
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something that could not be checked, as a condition."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A card and the entry of the arch list that runs on it."""
+
+    card: Card
+    entry: str
+
+
+Item = Reason | Doubt | Runs
 
 
 @dataclass
@@ -24,6 +42,8 @@ class Context:
     driver_cuda: str | None = None
     manager: str = "pip"
     memory: dict[int, Verdict] = field(default_factory=dict)
+    drivers: dict[str, Reason | Doubt | None] = field(default_factory=dict)
+    """What the driver says to each CUDA."""
 
 
 def context(
@@ -45,57 +65,68 @@ def judge(ctx: Context, build: Build) -> Verdict:
     return known
 
 
-def _judge(ctx: Context, build: Build) -> Verdict:
-    reasons: list[Reason] = []
-    doubts: list[str] = []
-    code: list[tuple[str, str]] = []
-    older: list[str] = []
-    ptx = False
+def fits(ctx: Context, build: Build) -> bool:
+    """Nothing stands against a build: the same checks, only as far as the first that fails."""
+    known = ctx.memory.get(id(build))
+    if known is not None:
+        return known.fits
+    return not any(isinstance(item, Reason) for item in _items(ctx, build))
+
+
+def _items(ctx: Context, build: Build) -> Iterator[Item]:
+    """All checks, those that cost least first."""
     if not build.confirmed:
-        reasons.append(Reason("unconfirmed", f"the {build.variant.name} build of it is not confirmed to exist"))
-    reasons += _python(ctx, build)
-    reasons += _system(ctx, build)
-    if build.variant.cuda is not None:
-        for item in _driver(ctx, build):
-            (reasons if isinstance(item, Reason) else doubts).append(item)  # type: ignore[arg-type]
+        yield Reason("unconfirmed", f"the {build.variant.name} build of it is not confirmed to exist")
+    pythonless = False
+    for reason in _python(ctx, build):
+        pythonless = True
+        yield reason
+    if build.cuda is not None:
+        said = _driver(ctx, build)
+        if said is not None:
+            yield said
         for card in ctx.machine.cards or ():
-            entry = _code(ctx, build, card)
-            if isinstance(entry, Reason):
-                reasons.append(entry)
-            elif entry is None:
-                doubts.append(f"which chip '{card.name}' has is not known: whether this build has code for it is open")
-            else:
-                code.append((card.name, entry))
-                ptx = ptx or entry.startswith("compute")
-                if any(_before(ctx, build, capability) for capability in card.capabilities):
-                    older.append(
-                        f"{card.name} is newer than CUDA {build.variant.cuda}: its family's code runs, and the libraries were not made for it"
-                    )
-        reasons += _cudnn(ctx, build)
-    if build.variant.rocm is not None:
-        for item in _gfx(ctx, build):
-            (reasons if isinstance(item, Reason) else doubts).append(item)  # type: ignore[arg-type]
-    companions: dict[str, str] = {}
-    plain: list[str] = []
-    pythonless = any(r.kind == "python" for r in reasons)
-    for package in ("torchvision", "torchaudio", "triton"):
+            yield _code(ctx, build, card)
+        yield from _cudnn(ctx, build)
+    elif build.variant.rocm is not None:
+        yield from _gfx(ctx, build)
+    yield from _system(ctx, build)
+    for package in ctx.companions:
         made = pair(ctx.matrix, build, package, ctx.machine)
-        if made.version is not None and (package != "triton" or package in ctx.companions):
-            companions[package] = made.version
-            if made.plain:
-                plain.append(package)
-        elif made.problem and package in ctx.companions and not pythonless:
-            reasons.append(Reason("python" if made.python else "companion", made.problem, made.python))
+        if made.version is None and made.problem and not (pythonless and made.python):
+            yield Reason("python" if made.python else "companion", made.problem, made.python)
+
+
+def _judge(ctx: Context, build: Build) -> Verdict:
+    items = tuple(_items(ctx, build))
+    ran = [item for item in items if isinstance(item, Runs)]
     return Verdict(
         build,
-        tuple(reasons),
-        tuple(doubts),
-        tuple(dict.fromkeys(code)),
-        ptx,
-        companions,
-        tuple(plain),
-        tuple(dict.fromkeys(older)),
+        reasons=tuple(item for item in items if isinstance(item, Reason)),
+        doubts=tuple(item.text for item in items if isinstance(item, Doubt)),
+        code=tuple(dict.fromkeys((item.card.name, item.entry) for item in ran)),
+        ptx=any(item.entry.startswith("compute") for item in ran),
+        older=tuple(dict.fromkeys(_untested(ctx, build, item.card) for item in ran if _older(ctx, build, item.card))),
     )
+
+
+def beside(ctx: Context, build: Build) -> dict[str, Pair]:
+    """What can be had beside a build: torchvision, torchaudio, and what else was asked for."""
+    found = {}
+    for package in dict.fromkeys(("torchvision", "torchaudio", *ctx.companions)):
+        made = pair(ctx.matrix, build, package, ctx.machine)
+        if made.version is not None:
+            found[package] = made
+    return found
+
+
+def _older(ctx: Context, build: Build, card: Card) -> bool:
+    return any(_before(ctx, build, capability) for capability in card.capabilities)
+
+
+def _untested(ctx: Context, build: Build, card: Card) -> str:
+    made_for = f"{card.name} is newer than CUDA {build.cuda}"
+    return f"{made_for}: its family's code runs, and the libraries were not made for it"
 
 
 def _python(ctx: Context, build: Build) -> Iterator[Reason]:
@@ -131,36 +162,44 @@ def _system(ctx: Context, build: Build) -> Iterator[Reason]:
             yield Reason("macos", f"needs macOS >= {mps} for the GPU (this system: {machine.os_version})", mps)
 
 
-def _driver(ctx: Context, build: Build) -> Iterator[Reason | str]:
-    machine, floor = ctx.machine, build.floor
+def _driver(ctx: Context, build: Build) -> Reason | Doubt | None:
+    """What the driver says to the CUDA of a build: the same for all builds of that CUDA."""
+    cuda = build.cuda or ""
+    if cuda not in ctx.drivers:
+        ctx.drivers[cuda] = _driver_for(ctx, cuda, build.floor)
+    return ctx.drivers[cuda]
+
+
+def _driver_for(ctx: Context, cuda: str, floor: str | None) -> Reason | Doubt | None:
+    machine = ctx.machine
     if floor is None:
-        yield f"the driver that CUDA {build.variant.cuda} takes is not in the tables"
-        return
+        return Doubt(f"the driver that CUDA {cuda} takes is not in the tables")
     unlock: str | None = floor
     if ctx.driver_high is not None:
         branch = ctx.matrix.driver_branch(floor, machine.driver_os)
         if branch is not None and branch > ctx.driver_high:
             unlock = None
     if machine.driver is None:
-        yield from _driver_unknown(ctx, build, floor, unlock)
-        return
-    answer = ctx.matrix.driver_runs(machine.driver, build.variant.cuda or "", machine.driver_os)
+        return _driver_unknown(ctx, cuda, floor, unlock)
+    answer = ctx.matrix.driver_runs(machine.driver, cuda, machine.driver_os)
     if answer == "no":
-        yield Reason("driver", _too_old(floor, f"this machine: {machine.driver}", unlock, ctx), unlock)
-    elif answer == "doubtful":
-        yield f"driver {machine.driver} is just below {floor}, where sources agree that CUDA {build.variant.cuda} runs"
-    elif answer is None:
-        yield f"driver {machine.driver} could not be compared with the {floor} that this build takes"
+        return Reason("driver", _too_old(floor, f"this machine: {machine.driver}", unlock, ctx), unlock)
+    if answer == "doubtful":
+        return Doubt(f"driver {machine.driver} is just below {floor}, where sources agree that CUDA {cuda} runs")
+    if answer is None:
+        return Doubt(f"driver {machine.driver} could not be compared with the {floor} that this build takes")
+    return None
 
 
-def _driver_unknown(ctx: Context, build: Build, floor: str, unlock: str | None) -> Iterator[Reason | str]:
+def _driver_unknown(ctx: Context, cuda: str, floor: str, unlock: str | None) -> Reason | Doubt | None:
     shown = ctx.machine.driver_cuda
     if unlock is None:
-        yield Reason("driver", _too_old(floor, "", None, ctx))
-    elif shown is None:
-        yield f"needs an NVIDIA driver >= {floor}"
-    elif numbers(shown)[:1] < numbers(build.variant.cuda or "")[:1]:
-        yield Reason("driver", _too_old(floor, f"this machine's supports CUDA {shown}", unlock, ctx), unlock)
+        return Reason("driver", _too_old(floor, "", None, ctx))
+    if shown is None:
+        return Doubt(f"needs an NVIDIA driver >= {floor}")
+    if numbers(shown)[:1] < numbers(cuda)[:1]:
+        return Reason("driver", _too_old(floor, f"this machine's supports CUDA {shown}", unlock, ctx), unlock)
+    return None
 
 
 def _too_old(floor: str, here: str, unlock: str | None, ctx: Context) -> str:
@@ -170,8 +209,8 @@ def _too_old(floor: str, here: str, unlock: str | None, ctx: Context) -> str:
     return text
 
 
-def _code(ctx: Context, build: Build, card: Card) -> Reason | str | None:
-    """The entry of the arch list that runs on a card, a reason against the build, or None for an unknown card."""
+def _code(ctx: Context, build: Build, card: Card) -> Item:
+    """The entry of the arch list that runs on a card, a reason against the build, or a doubt for an unknown card."""
     entry: str | None = None
     for capability in card.capabilities:
         kind, by, why = runs_on(ctx.matrix, build, capability, ctx.driver_cuda)
@@ -186,13 +225,15 @@ def _code(ctx: Context, build: Build, card: Card) -> Reason | str | None:
             return Reason("gpu-doubt", f"for {card.name}: {why}")
         if entry is None or kind == "ptx":
             entry = by
-    return entry
+    if entry is None:
+        return Doubt(f"which chip '{card.name}' has is not known: whether this build has code for it is open")
+    return Runs(card, entry)
 
 
 def _before(ctx: Context, build: Build, capability: str) -> bool:
     """The build's CUDA is older than the first that knows the chip."""
     row = ctx.matrix.architecture(capability)
-    first, cuda = (row.first_cuda if row else None), build.variant.cuda
+    first, cuda = (row.first_cuda if row else None), build.cuda
     return first is not None and cuda is not None and not at_least(cuda, first)
 
 
@@ -207,17 +248,17 @@ def _cudnn(ctx: Context, build: Build) -> Iterator[Reason]:
                 break
 
 
-def _gfx(ctx: Context, build: Build) -> Iterator[Reason | str]:
+def _gfx(ctx: Context, build: Build) -> Iterator[Reason | Doubt]:
     listed = ctx.matrix.rocm_gfx(build.release.version, build.variant.rocm or "")
     for card in supported(ctx.machine.amd):
         if not card.gfx:
-            yield f"the gfx target of {card.name} is not known (rocminfo shows it)"
+            yield Doubt(f"the gfx target of {card.name} is not known (rocminfo shows it)")
         elif listed is None:
-            yield f"whether {build.variant.name} has code for {card.name} is not known"
+            yield Doubt(f"whether {build.variant.name} has code for {card.name} is not known")
         elif not any(target in listed for target in card.gfx):
             yield Reason("gfx", f"has no code for {card}")
         elif not all(target in listed for target in card.gfx):
-            yield f"{card.name} is one of {', '.join(card.gfx)}, and not all of them have code (rocminfo shows which)"
+            yield Doubt(f"{card.name} is one of {', '.join(card.gfx)}, and not all have code (rocminfo shows which)")
 
 
 def supported(cards: tuple[AmdCard, ...]) -> tuple[AmdCard, ...]:

@@ -15,7 +15,7 @@ from envcheck.matrix import Matrix, Release
 from envcheck.matrix.versions import at_least, numbers
 from envcheck.recommend import conda
 from envcheck.recommend.candidates import Build, Verdict, builds
-from envcheck.recommend.checks import Context, judge
+from envcheck.recommend.checks import Context, fits, judge
 
 SETTLED_DAYS = 90
 
@@ -37,10 +37,10 @@ def anything(_release: Release, _build: Build) -> bool:
 
 def for_device(build: Build, device: str) -> bool:
     """The build is one for that kind of device. On macOS one wheel serves GPU and CPU."""
+    if device == "cuda":
+        return build.cuda is not None
     name = build.variant.name
-    if device == "cpu":
-        return name == "cpu" or build.variant.os == "macos"
-    return name.startswith({"cuda": "cu", "rocm": "rocm"}.get(device, device)) and (device != "cuda" or name != "cpu")
+    return name.startswith(device) or (device == "cpu" and build.variant.os == "macos")
 
 
 def choose(ctx: Context, admit: Callable[[Release, Build], bool], *, stable: bool = False) -> Verdict | None:
@@ -48,9 +48,9 @@ def choose(ctx: Context, admit: Callable[[Release, Build], bool], *, stable: boo
     for release, made in candidates(ctx, admit):
         if stable and not settled(release, ctx.matrix):
             continue
-        fits = [v for v in (judge(ctx, b) for b in made) if v.fits and (v.build.advertised or not stable)]
-        if fits:
-            return min(fits, key=lambda verdict: _rank(ctx, verdict))
+        running = [judge(ctx, b) for b in made if (b.advertised or not stable) and fits(ctx, b)]
+        if running:
+            return min(running, key=lambda verdict: _rank(ctx, verdict))
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from envcheck.matrix import Matrix
 from envcheck.matrix.versions import numbers
@@ -38,7 +39,7 @@ def pair(matrix: Matrix, build: Build, package: str, machine: Machine) -> Pair:
         if other is None:
             return Pair(None, f"has no torchaudio on the {build.variant.name} index")
         version = other
-    return _for_python(matrix, package, version, machine)
+    return _for_python(matrix, package, version, machine.python, machine.python_full)
 
 
 def _off_index(build: Build) -> bool:
@@ -52,16 +53,17 @@ def _audio_of_index(matrix: Matrix, build: Build, machine: Machine) -> str | Non
     return LAST_TRACKING_AUDIO if variant is not None and variant.status != "unconfirmed" else None
 
 
-def _for_python(matrix: Matrix, package: str, version: str, machine: Machine) -> Pair:
+@lru_cache(maxsize=4096)
+def _for_python(matrix: Matrix, package: str, version: str, python: str | None, full: str | None) -> Pair:
     row = matrix.tables.pins.get(package, {}).get(version)
-    if row is None or machine.python is None:
+    if row is None or python is None:
         return Pair(version)
-    if row.pythons and machine.python not in row.pythons and "py3" not in row.pythons:
-        problem = f"has no {package} with a wheel for Python {machine.python}"
-        return Pair(None, problem, python=nearest(row.pythons, machine.python))
-    if machine.python_full and f"!={machine.python_full}" in (row.requires_python or "").split(","):
-        problem = f"has a {package} that excludes Python {machine.python_full}"
-        return Pair(None, problem, python=f"another patch than {machine.python_full}")
+    if row.pythons and python not in row.pythons and "py3" not in row.pythons:
+        problem = f"has no {package} with a wheel for Python {python}"
+        return Pair(None, problem, python=nearest(row.pythons, python))
+    if full and f"!={full}" in (row.requires_python or "").split(","):
+        problem = f"has a {package} that excludes Python {full}"
+        return Pair(None, problem, python=f"another patch than {full}")
     return Pair(version)
 
 

@@ -70,6 +70,7 @@ def _build(matrix: Matrix, release: Release, row: CondaBuild, *, os: str, arch: 
     return Build(
         release=release,
         variant=variant,
+        cuda=row.cuda or None,
         wheel=None,
         pythons=tuple(p for p in matrix.pythons(release.version, os, arch) if not p.endswith("t")),
         archs=archs,

@@ -116,6 +116,8 @@ def _packages(distro: str | None, branch: int, flavour: str) -> tuple[str, ...]:
     """Package commands where the package names are known for that branch; () else."""
     name = (distro or "").lower()
     if name in _DEBIAN_LIKE:
+        if branch > LTS_BRANCH:  # which of the short-lived branches a release has is not known here
+            return ("sudo apt update", "ubuntu-drivers list", f"sudo ubuntu-drivers install nvidia:{branch}")
         suffix = "-open" if flavour == "open" else ""
         return ("sudo apt update", f"sudo apt install nvidia-driver-{branch}{suffix}")
     if name in _FEDORA_LIKE and branch >= LTS_BRANCH and flavour != "closed":

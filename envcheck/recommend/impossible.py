@@ -123,6 +123,7 @@ def _distance(verdict: Verdict) -> tuple[object, ...]:
     release = verdict.build.release.version
     return (
         not verdict.build.confirmed,
+        len(verdict.kinds & {"gpu-code", "gpu-doubt", "cudnn", "gfx"}),
         len(fixed),
         len(verdict.kinds),
         tuple(-n for n in numbers(release)),
@@ -365,7 +366,7 @@ def in_new_environment(planner: Planner, made: Plan, ctx: Context, verdict: Verd
     first = environment(planner, python)
     if place.manager in ("pip", "uv"):
         inside = r".venv\Scripts\python.exe" if planner.machine.os == "windows" else ".venv/bin/python"
-        order = replace(order_of(planner.matrix, verdict, ctx, python), installed=())
+        order = replace(order_of(verdict, ctx, python), installed=())
         place = replace(place, python=inside, managed=False)
         return msgspec.structs.replace(made, commands=(*first, *installers.commands(order, place)), calls=())
     if place.manager in ("conda", "mamba"):

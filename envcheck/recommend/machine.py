@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from envcheck.facts import Facts
 from envcheck.matrix import Matrix
@@ -272,6 +273,7 @@ def driver_range(cards: tuple[Card, ...], matrix: Matrix) -> tuple[int | None, i
     return (max(lows) if lows else None), (min(highs) if highs else None)
 
 
+@lru_cache(maxsize=4096)
 def nearest(pythons: tuple[str, ...], wanted: str) -> str | None:
     """The Python to change to: the nearest ordinary one that has wheels."""
     ordinary = [p for p in pythons if not p.endswith("t")]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from envcheck.installers import Order, Package
-from envcheck.matrix import Matrix
 from envcheck.matrix.versions import numbers
 from envcheck.recommend import conda
 from envcheck.recommend.candidates import Build, Verdict
-from envcheck.recommend.checks import Context
+from envcheck.recommend.checks import Context, beside
 from envcheck.recommend.machine import Machine
 
 
-def order_of(matrix: Matrix, verdict: Verdict, ctx: Context, python: str | None) -> Order:
+def order_of(verdict: Verdict, ctx: Context, python: str | None) -> Order:
     """What to install, from where, and what of it must be removed first."""
     build, machine = verdict.build, ctx.machine
+    there = beside(ctx, build)
     packages = [Package("torch", build.release.version)]
     for name in ctx.companions:
-        version = verdict.companions.get(name)
-        if version is not None:
-            packages.append(Package("triton-windows" if name == "triton" else name, version, name in verdict.plain))
+        found = there.get(name)
+        if found is not None and found.version is not None:
+            packages.append(Package("triton-windows" if name == "triton" else name, found.version, found.plain))
     return Order(
         packages=tuple(packages),
         variant=build.variant.name,

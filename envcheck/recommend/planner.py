@@ -13,8 +13,8 @@ from envcheck.matrix import Matrix, Release
 from envcheck.matrix.versions import at_least, numbers
 from envcheck.recommend import conda, explain, impossible, vendor
 from envcheck.recommend.candidates import Build, Verdict
-from envcheck.recommend.checks import Context, context
-from envcheck.recommend.choose import anything, choose, default_python, settled
+from envcheck.recommend.checks import Context, beside, context
+from envcheck.recommend.choose import anything, candidates, choose, default_python, settled
 from envcheck.recommend.machine import Machine, Trouble, describe
 from envcheck.recommend.model import Blocker, Plan, Wishes
 from envcheck.recommend.orders import order_of
@@ -88,7 +88,14 @@ class Planner:
 
     def _gfx_supported(self) -> bool:
         """A graphics unit inside a processor that some ROCm build has code for."""
-        return choose(self.context("rocm", companions=()), anything) is not None
+        targets = {target for card in self.machine.amd for target in card.gfx}
+        listed = (
+            self.matrix.rocm_gfx(build.release.version, build.variant.rocm or "")
+            for _, made in candidates(self.context("rocm", companions=()), anything)
+            for build in made
+            if build.confirmed
+        )
+        return any(targets & set(names or ()) for names in listed)
 
     def context(
         self, device: str, machine: Machine | None = None, companions: tuple[str, ...] | None = None
@@ -145,12 +152,13 @@ class Planner:
         """The plan of a verdict, without any words but its condition."""
         build, machine = verdict.build, ctx.machine
         python = machine.python or default_python(build)
-        order = order_of(self.matrix, verdict, ctx, python)
+        there = beside(ctx, build)
+        order = order_of(verdict, ctx, python)
         return Plan(
             torch=build.release.version,
             variant="cpu" if ctx.device == "cpu" else build.variant.name,
-            torchvision=verdict.companions.get("torchvision"),
-            torchaudio=verdict.companions.get("torchaudio"),
+            torchvision=there["torchvision"].version if "torchvision" in there else None,
+            torchaudio=there["torchaudio"].version if "torchaudio" in there else None,
             python=python,
             index_url=order.index_url,
             commands=installers.commands(order, self.place),

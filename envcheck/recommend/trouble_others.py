@@ -8,6 +8,7 @@ from envcheck.facts import DeviceNode, Facts
 from envcheck.recommend.machine import Machine, Trouble
 
 _GROUPS = ("sudo usermod -aG render,video $USER",)
+_PASS_IN = "Pass both into the container: --device /dev/kfd --device /dev/dri (and --group-add for their group)."
 
 
 def other_makers(facts: Facts, machine: Machine) -> Iterator[Trouble]:
@@ -29,25 +30,32 @@ def other_makers(facts: Facts, machine: Machine) -> Iterator[Trouble]:
 
 def _amd(facts: Facts, machine: Machine) -> Iterator[Trouble]:
     names = " and ".join(str(card) for card in machine.amd)
-    kfd = facts.amd.kfd
-    if facts.amd.kfd_error:
-        yield Trouble(
-            "amdgpu-not-running",
-            f"The kernel's compute driver does not serve {names}: {facts.amd.kfd_error}.",
-            "See the kernel log; install the amdgpu driver of ROCm for this kernel, then reboot.",
-            ("sudo dmesg | grep -iE 'amdgpu|kfd' | tail -n 30",),
-            device="rocm",
-        )
-    elif _closed(kfd) or any(_closed(node) for node in facts.amd.render_nodes or ()):
+    said = (facts.amd.kfd_error or "").rstrip(".")
+    denied = "permi" in said.lower() or "denied" in said.lower()
+    if denied or _closed(facts.amd.kfd) or any(_closed(node) for node in facts.amd.render_nodes or ()):
         yield Trouble(
             "kfd-permission",
             f"{names} is there and this user may not open /dev/kfd or /dev/dri/renderD*.",
-            "Pass both into the container (--device /dev/kfd --device /dev/dri)."
-            if machine.container
-            else "Put the user into the groups render and video, then log in again.",
+            _PASS_IN if machine.container else "Put the user into the groups render and video, then log in again.",
             () if machine.container else _GROUPS,
             device="rocm",
             after="once the devices can be opened",
+        )
+    elif said and machine.container:
+        yield Trouble(
+            "gpu-not-passed",
+            f"{names} is not passed into this container (/dev/kfd: {said}).",
+            _PASS_IN,
+            device="rocm",
+            after="once the container has the GPU",
+        )
+    elif said and not machine.wsl:  # under WSL there is no /dev/kfd
+        yield Trouble(
+            "amdgpu-not-running",
+            f"The kernel's compute driver does not serve {names} (/dev/kfd: {said}).",
+            "See the kernel log; install the amdgpu driver of ROCm for this kernel, then reboot.",
+            ("sudo dmesg | grep -iE 'amdgpu|kfd' | tail -n 30",),
+            device="rocm",
         )
 
 
