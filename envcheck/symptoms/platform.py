@@ -268,11 +268,11 @@ _MPS = (
             "mps: unsupported",
             "for mps",
         ),
-        r"operator '(?P<op>[\w:.]+)' is not current(?:ly)? implemented for the MPS device"
-        r"|\b(?P<op2>[\w:.]+)'? (?:is |are )?not (?:supported|implemented) (?:on|for|in) (?:the )?'?MPS\b"
+        r"operator '(?P<op>[\w:.]{1,80})' is not current(?:ly)? implemented for the MPS device"
+        r"|\b(?P<op2>[\w:.]{1,80})'? (?:is |are )?not (?:supported|implemented) (?:on|for|in) (?:the )?'?MPS\b"
         r"|MPS does not support (?P<op3>[\w/]+)"
         r"|\"(?P<op4>\w+)\" not implemented for 'MPS'"
-        r"|(?P<op5>\w+) (?:op |operation )?is (?:only |natively )?supported (?:natively )?(?:starting from"
+        r"|(?P<op5>\w{1,60}) (?:op |operation )?is (?:only |natively )?supported (?:natively )?(?:starting from"
         r"|on|in) macOS",
     ),
     Signature(

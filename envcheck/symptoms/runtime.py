@@ -195,7 +195,7 @@ _PROCESS = (
     Signature(
         "nondeterministic-op",
         ("have a deterministic implementation", "deterministic implementation"),
-        r"(?:(?P<warned>UserWarning):[^\n]{0,40})?(?P<op>[\w:]+) does not have a deterministic implementation",
+        r"(?:(?P<warned>UserWarning):[^\n]{0,40})?(?P<op>[\w:]{1,80}) does not have a deterministic implementation",
     ),
     Signature(
         "illegal-access",
