@@ -144,6 +144,7 @@ _TRANSFER = (
             "request or response body error",
             "chunkedencodingerror",
         ),
+        r"(?:(?P<tool>pip[\\/]_(?:vendor|internal)|pip\._vendor|poetry|pypoetry|conda)[\s\S]{0,400}?)?"
         r"IncompleteRead\((?P<got>\d+) bytes read(?:, (?P<more>\d+) more expected)?|incomplete-download"
         r"|not enough bytes were received(?:[^\n]{0,20}\((?P<have>[\d.]+ [kMG]?B) ?/ ?(?P<size>[\d.]+ [kMG]?B))?"
         r"|ReadTimeoutError[^\n]{0,200}(?:pytorch|pythonhosted|pypi)|Connection broken: \S{0,80}"
