@@ -241,7 +241,8 @@ def _environment(facts: Facts) -> dict[str, str]:
 def _absent_library(facts: Facts) -> LoaderError | None:
     """A CUDA library that torch itself asked for and that is nowhere."""
     for error in loader_errors(facts):
-        ours = error.owner in ("torch", "nvidia", "unknown")
+        # "Could not load library libcudnn_..." is cuDNN (or another program) that asks by name: the rule of cuDNN.
+        ours = error.owner in ("torch", "nvidia", "unknown") and "asked" not in error.symptom.details
         if ours and error.kind == "missing-library" and error.needs in CUDA_FAMILIES and not error.symptom.echo:
             return error
     return None

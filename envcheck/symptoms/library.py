@@ -15,9 +15,12 @@ from envcheck.symptoms.fragments import FRAME, WORD_START
 _LOADER = (
     Signature(
         "undefined-symbol",
-        ("undefined symbol", "symbol not found", "symbol lookup error"),
+        ("undefined symbol", "symbol not found", "symbol lookup error", "with link time reference"),
         FRAME + r"(?:" + WORD_START + r"(?P<file>[^\s'\"`:(,]{3,300}): undefined symbol: "
         r"(?P<symbol>[\w.@$?]{2,600})(?:, version (?P<version>[\w.+\-]{2,80}))?(?: \((?:fatal|\w{3,30})\))?"
+        r"|"
+        + WORD_START
+        + r"(?P<linked_file>[^\s'\"`:(,]{3,300}): symbol (?P<linked>[\w.@$?]{2,600}), version (?P<linked_version>[\w.+\-]{2,80}) not defined in"
         r"|Error relocating (?P<musl_file>[^\s:]{3,300}): (?P<musl_symbol>[\w.@$?]{2,600}): symbol not found"
         r"|Symbol not found: \(?(?P<dyld_symbol>[\w.$]{2,600})\)?(?:[\s\S]{0,80}?Referenced from: (?:<[0-9A-F\-]{36}> )?"
         r"(?P<dyld_file>[^\n'\"]{3,300}?)(?: \(built for [^)\n]{1,40}\)[^\n]{0,20})?(?:\n|$))?"
@@ -101,7 +104,7 @@ _CUDNN = (
             "loaded runtime cudnn library",
             "cudnn version mismatch",
         ),
-        r"cuDNN version incompatibility: PyTorch was compiled\s+against \(?(?P<built>[\d, .]{3,20}?)\)?\s+but (?:is )?"
+        r"cuDNN version (?:incompatibility|mismatch): PyTorch was compiled\s+against \(?(?P<built>[\d, .]{3,20}?)\)?\s+but (?:is )?"
         r"(?:found runtime version|linked against) \(?(?P<found>[\d, .]{3,20}\d)"
         r"|Loaded runtime CuDNN library: (?P<runtime>[\d.]{3,12})\d? [^\n]{0,120}?(?:source was compiled with|compiled with): "
         r"(?P<source>[\d.]{3,12}\d)",
