@@ -60,7 +60,7 @@ def read(texts: Iterable[tuple[str, str | bytes]]) -> Facts:
             continue
         doc = document(name, data)
         drafts.append(doc.draft)
-        found_here = recognise(doc.searchable(), source=name)
+        found_here = recognise(doc.searchable(), source=name, present=doc.present)
         symptoms.extend(found_here)
         symptoms.extend(unrecognised(doc, found_here))
     if snapshots and not drafts:

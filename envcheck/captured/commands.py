@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envcheck.captured import values
-from envcheck.captured.document import IMPLIED, LISTED, SAID, Document, word_set
+from envcheck.captured.document import IMPLIED, LISTED, SAID, SMALL, Document, word_set
 from envcheck.captured.keys import ALLOWED_ENV
 from envcheck.facts import EnvVar
 from envcheck.lazy import Regex
@@ -132,25 +132,10 @@ def _prompt_hints(doc: Document, line: str, index: int) -> None:
 
 def _candidates(doc: Document) -> Iterator[tuple[int, str]]:
     """Lines that may hold a command: long ones too, for `docker run`."""
-    if len(doc.lines) <= 5000:
+    if len(doc.lines) <= SMALL:
         yield from ((i, line) for i, line in enumerate(doc.lines) if line and len(line) <= 4000 and doc.data[i] != 1)
         return
-    wanted = doc.find(
-        "$ ",
-        "# ",
-        "> ",
-        "pip install",
-        "conda install",
-        "docker run",
-        "% ",
-        "poetry ",
-        "uv pip",
-        "uv add",
-        "export ",
-        ">pip",
-        ">python",
-    )
-    yield from ((i, doc.lines[i]) for i in wanted if doc.data[i] != 1)
+    yield from doc.short_lines()
 
 
 # --- what a command asks for ----------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.lazy import Regex
+from envcheck.symptoms.engine import Presence
 
 SAID = 3
 """The program itself said it: the interpreter, the driver, the operating system."""
@@ -25,6 +27,12 @@ def word_set(text: str) -> frozenset[str]:
 
 MAX_HITS = 2000
 """Lines that one parser looks at for one needle."""
+SMALL = 5000
+"""Lines of a text that is read line by line; a larger one is a log."""
+MAX_SHAPE = 40
+"""Lines of one shape (digits apart) that are looked at in a log."""
+MAX_SHORT = 4000
+"""Different lines at the beginning, and as many at the end of a log, that may be notes."""
 SHORT = 400
 """Longer lines are no `key: value` lines and no lists of packages."""
 
@@ -77,7 +85,9 @@ class Document:
         self.draft = Draft(name)
         self.mixed: list[tuple[int, str]] = []
         """Values of known keys that seem to hold more facts, left to `glue`."""
+        self.present = Presence(self.lowered)
         self._starts: list[int] | None = None
+        self._short: list[int] | None = None
 
     def number(self, index: int) -> int:
         """Line number in the original."""
@@ -107,13 +117,14 @@ class Document:
 
     def has(self, *needles: str) -> bool:
         """One of the lower-case literals stands somewhere in the text."""
-        return any(needle in self.lowered for needle in needles)
+        return any(self.present(needle) and needle in self.lowered for needle in needles)
 
     def find(self, *needles: str) -> list[int]:
         """Indices of the lines that hold one of the lower-case literals, in order, bounded in number."""
         found: set[int] = set()
         for needle in needles:
-            found.update(self._find(needle))
+            if self.present(needle):
+                found.update(self._find(needle))
         return sorted(found)
 
     def _find(self, needle: str) -> Iterator[int]:
@@ -129,8 +140,6 @@ class Document:
             offset = self.lowered.find(needle, starts[index + 1])
 
     def _index(self, offset: int) -> int:
-        from bisect import bisect_right
-
         if self._starts is None:
             starts, position = [0], self.lowered.find("\n")
             while position >= 0:
@@ -144,21 +153,29 @@ class Document:
         return "\n".join("" if mark == 1 else line for line, mark in zip(self.lines, self.data, strict=True))
 
     def short_lines(self) -> Iterator[tuple[int, str]]:
-        """Lines that may be notes or lists: unclaimed, not long, and not the hundredth of the same shape."""
-        if len(self.lines) <= 5000:
-            for index, line in enumerate(self.lines):
-                if line and len(line) <= SHORT and self.data[index] == 0:
-                    yield index, line
+        """Lines that may be notes, lists or commands: unclaimed, not long, and not the hundredth of the same shape."""
+        if self._short is None:
+            self._short = list(self._candidates())
+        for index in self._short:
+            if self.data[index] == 0:
+                yield index, self.lines[index]
+
+    def _candidates(self) -> Iterator[int]:
+        if len(self.lines) <= SMALL:
+            yield from (index for index, line in enumerate(self.lines) if line and len(line) <= SHORT)
             return
+        # A long log repeats a few shapes; what people wrote stands before and behind it.
         shapes: dict[str, int] = {}
+        kept: list[int] = []
         for index, line in enumerate(self.lines):
-            if not line or len(line) > SHORT or self.data[index]:
+            if not line or len(line) > SHORT:
                 continue
-            shape = _DIGITS.sub("0", line[:80])
+            shape = _DIGITS.sub("0", line[:60])
             count = shapes.get(shape, 0)
-            if count < 100:
+            if count < MAX_SHAPE:
                 shapes[shape] = count + 1
-                yield index, line
+                kept.append(index)
+        yield from kept if len(kept) <= 2 * MAX_SHORT else kept[:MAX_SHORT] + kept[-MAX_SHORT:]
 
 
 _DIGITS = Regex(r"\d+")

@@ -20,6 +20,13 @@ _REFUSED = Regex(
     r"error|exception|warning|traceback|failed|cannot|could not|not (?:found|compatible|supported)|^\s*File |^\s*at |^\s*#|\bimport\b|[{}<>]|==|\(\)|https?://",
     re.IGNORECASE,
 )
+_HINT = Regex(
+    r"torch|cuda|python|driver|ubuntu|debian|centos|red ?hat|rhel|rocky|alma|fedora|suse|sles|arch|manjaro|mint|linux|pop!?_?os|amazon|alpine|gentoo|nixos|kali|raspbian|kylin|win(?:dows?)? ?\d"
+    r"|windows|mac|os ?x|rtx|gtx|geforce|quadro|tesla|titan|nvidia|radeon|\brx|\bmi\d|vega|strix|\barc\b|intel|amd|ryzen|xeon|apple|\bm[1-5]\b|jetson|orin|xavier|thor|\b[ahlvpktb]\d{1,3}s?\b|\bg[bh]\d"
+    r"|dgx|wsl|nccl|cudnn|rocm|kernel|colab|kaggle|sagemaker|docker|podman|conda|x86|arm64|aarch64|gfx\d|xformers|flash|triton|numpy|transformers|diffusers|vllm|[A-Z]{2,}_[A-Z_]+=",
+    re.IGNORECASE,
+)
+"""A line without one of these words holds no fact that is read here."""
 _FULL = r"\s*(?:\((?P<inside>[^()]{1,80})\))?\s*[.!]?$"
 _TORCH = Regex(
     rf"^(?:py)?torch(?: version| nightly| build)?[ :=v-]{{1,3}}(?P<version>{values.VERSION})(?:[ -+](?P<label>cu\d{{2,3}}|cpu|rocm[\d.]+|xpu|cuda ?\d\d?\.\d))?(?: nightly| stable)?{_FULL}",
@@ -79,7 +86,7 @@ def parse(doc: Document) -> None:
             continue
         if _spaced(doc, line, index):
             continue
-        if _REFUSED.search(line):
+        if not _HINT.search(line) or _REFUSED.search(line):
             continue
         body = _LEAD.sub("", line.strip().lstrip("-*\u2022> ").strip("`*"))
         key, _, rest = body.partition(": ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from envcheck import nvidia_smi
 from envcheck.captured.document import SAID, Document
@@ -23,13 +24,14 @@ def parse(doc: Document) -> None:
     """Reads screens, -q, -L, CSV answers and failures."""
     if not doc.has(*_NEEDLES, *_GPU_LIST):
         return
-    reading = nvidia_smi.parse(_part(doc))
+    text, places = _part(doc)
+    reading = nvidia_smi.parse(text)
     if reading is None:
         return
     lines = reading.lines
 
     def where(name: str) -> int | None:
-        return lines[name] - 1 if name in lines and 0 < lines[name] <= len(doc.lines) else None
+        return places[lines[name] - 1] if name in lines and 0 < lines[name] <= len(places) else None
 
     screen = where("driver_version") if reading.driver_version else None
     doc.put("nvidia.driver_version", reading.driver_version, screen, SAID)
@@ -60,28 +62,30 @@ def parse(doc: Document) -> None:
     facts = reading.facts()
     if facts.gpus == () and reading.error is not None:
         doc.put("nvidia.gpus", (), where("smi_error"), SAID)
-    _claim(doc, reading)
+    _claim(doc)
+    at = where("smi_error")
+    if at is not None:
+        doc.claim(at, errors=True)
 
 
-def _part(doc: Document) -> str:
-    """The text, or of a large one the surroundings of what looks like nvidia-smi, line numbers kept."""
+def _part(doc: Document) -> tuple[str, Sequence[int]]:
+    """The text, or of a large one what stands around signs of nvidia-smi; and the index of each of its lines."""
     if len(doc.text) <= _LARGE:
-        return doc.text
-    keep = bytearray(len(doc.lines))
+        return doc.text, range(len(doc.lines))
+    keep: set[int] = set()
     for index in doc.find(*_NEEDLES)[:40]:
-        first, last = max(0, index - 10), min(len(doc.lines), index + _REACH)
-        keep[first:last] = b"\x01" * (last - first)
-    for index in doc.find(*_GPU_LIST)[:200]:
-        keep[index] = 1
-    return "\n".join(line if kept and len(line) <= 2000 else "" for line, kept in zip(doc.lines, keep, strict=True))
+        keep.update(range(max(0, index - 10), min(len(doc.lines), index + _REACH)))
+    keep.update(doc.find(*_GPU_LIST)[:200])
+    places = [index for index in sorted(keep) if len(doc.lines[index]) <= 2000]
+    return "\n".join(doc.lines[index] for index in places), places
 
 
 _TABLE = Regex(r"^\s{0,12}[|+]")
 _REPORT = Regex(r"^\s{2,}\S|^=+NVSMI LOG|^(?:Timestamp|Driver Version|CUDA Version|Attached GPUs|GPU [0-9A-F]{8}:)")
 
 
-def _claim(doc: Document, reading: nvidia_smi.Reading) -> None:
-    """Marks the tables as data, and leaves the line of a failure open to the search for signatures."""
+def _claim(doc: Document) -> None:
+    """Marks the tables as data."""
     for index in doc.find("nvidia-smi", "nvsmi log", "persistence-m"):
         line = doc.lines[index]
         pattern = _TABLE if "|" in line else _REPORT if "NVSMI" in line else None
@@ -99,5 +103,3 @@ def _claim(doc: Document, reading: nvidia_smi.Reading) -> None:
                 else:
                     misses += 1
                 at += step
-    if reading.error is not None:
-        doc.claim(reading.error.line - 1, errors=True)

@@ -75,7 +75,7 @@ class _Hit:
     details: tuple[tuple[str, str], ...]
 
 
-def recognise(text: str, *, source: str, first_line: int = 1) -> tuple[Symptom, ...]:
+def recognise(text: str, *, source: str, first_line: int = 1, present: Presence | None = None) -> tuple[Symptom, ...]:
     """The known error signatures in `text`, by their place in it.
 
     The first occurrence of each kind (and of each set of details) is kept with the number of its occurrences. A
@@ -85,11 +85,12 @@ def recognise(text: str, *, source: str, first_line: int = 1) -> tuple[Symptom, 
         text: any text, with any line ends.
         source: what the text is: a file name, or the stage that failed.
         first_line: number of the text's first line in its source.
+        present: made from a text that holds at least the words of this one, to save making it again.
     """
     text = text.replace("\r\n", "\n")
     lowered = _lower(text)
     lines = _Lines(lowered)
-    present = _Presence(lowered)
+    present = present or Presence(lowered)
     hits: list[_Hit] = []
     for signature in SIGNATURES:
         hits.extend(_occurrences(signature, text, lowered, lines, present))
@@ -118,8 +119,8 @@ def _lower(text: str) -> str:
     return text.replace("\u0130", "I").lower()
 
 
-class _Presence:
-    """Tells cheaply that a needle cannot stand in the text; True means "search"."""
+class Presence:
+    """Tells cheaply that a (lower-case) needle cannot stand in a lower-case text; True means "search"."""
 
     def __init__(self, lowered: str) -> None:
         self.vocabulary: str | None = None
@@ -138,7 +139,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
 
 
-def _places(signature: Signature, lowered: str, lines: _Lines, present: _Presence) -> Iterator[tuple[int, int]]:
+def _places(signature: Signature, lowered: str, lines: _Lines, present: Presence) -> Iterator[tuple[int, int]]:
     """(line, offset) where a needle of the signature stands: the first place in a line, each line once, in order."""
     places: dict[int, int] = {}
     for needle in signature.needles:
@@ -173,7 +174,7 @@ def _window(text: str, lines: _Lines, index: int, offset: int, signature: Signat
     return "\n".join([*before, middle, *after])
 
 
-def _occurrences(signature: Signature, text: str, lowered: str, lines: _Lines, present: _Presence) -> Iterator[_Hit]:
+def _occurrences(signature: Signature, text: str, lowered: str, lines: _Lines, present: Presence) -> Iterator[_Hit]:
     """Every occurrence of one signature. A repeated window is matched once and then only counted."""
     known: dict[str, re.Match[str] | None] = {}
     for line, offset in _places(signature, lowered, lines, present):
