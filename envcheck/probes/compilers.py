@@ -39,11 +39,18 @@ def parse_compiler(text: str, name: str = "") -> str | None:
     return f"{kind} {gcc.group(1) or gcc.group(2)}"
 
 
+def _without_developer_tools(host: Host) -> bool:
+    """A Mac without Xcode's command line tools has programs of these names that open an installer instead."""
+    return host.platform == "darwin" and not host.run(["/usr/bin/xcode-select", "-p"], timeout=host.timeout).ok
+
+
 def _command(host: Host, variable: str, *names: str) -> list[str] | None:
     """How the compiler that a build would take is asked for its version; None when there is none on PATH."""
     asked = [word for word in host.env.get(variable, "").split() if os.path.basename(word) not in _WRAPPERS]
     path = which(host, *(asked[:1] or names))
     if path is None:
+        return None
+    if os.path.dirname(path) == "/usr/bin" and _without_developer_tools(host):
         return None
     microsoft = os.path.basename(path).lower().removesuffix(".exe") == "cl"  # prints its banner when asked for nothing
     return [path] if microsoft else [path, "--version"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envcheck.process import Run, run
 
+TIMEOUT = 5.0
 READ_LIMIT = 4 * 1024 * 1024
 _BITE = 256 * 1024
 
@@ -17,6 +18,14 @@ _BITE = 256 * 1024
 def _root() -> Path:
     # ENVCHECK_ROOT: a directory that stands for "/", e.g. the host's root mounted into a container, or a recorded tree.
     return Path(os.environ.get("ENVCHECK_ROOT", "/"))
+
+
+def _timeout() -> float:
+    try:
+        seconds = float(os.environ.get("ENVCHECK_TIMEOUT", ""))
+    except ValueError:
+        return TIMEOUT
+    return seconds if 0 < seconds < 3600 else TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -27,8 +36,10 @@ class Host:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     run: Run = run
     platform: str = sys.platform
-    timeout: float = 5.0
-    """Seconds that one program may take."""
+    timeout: float = field(default_factory=_timeout)
+    """Seconds that one program may take; the variable ENVCHECK_TIMEOUT sets another number."""
+    prefix: str | None = None
+    """Directory of the Python under test, for the free space on its file system; default: of the running one."""
 
     @property
     def real(self) -> bool:

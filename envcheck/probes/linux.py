@@ -223,12 +223,12 @@ def secure_boot(host: Host) -> bool | None:
     return None
 
 
-def space(host: Host, prefix: str | None = None) -> Facts:
+def space(host: Host) -> Facts:
     """Free space where it matters. Of its own, because a dead network file system hangs whoever asks it."""
     if not host.real:
         return Facts(system=System(shm_size=_mounted_size(host, "/dev/shm")))  # noqa: S108
     shm = _usage("/dev/shm")  # noqa: S108
-    disk, tmp = _usage(prefix or sys.prefix), _usage(host.env.get("TMPDIR") or "/tmp")  # noqa: S108
+    disk, tmp = _usage(host.prefix or sys.prefix), _usage(host.env.get("TMPDIR") or "/tmp")  # noqa: S108
     return Facts(
         system=System(
             shm_size=shm[0] if shm else None,

@@ -56,22 +56,21 @@ def probe_smi(host: Host) -> Facts:
     deadline = time.monotonic() + host.timeout
     plain, report, query = together(host, [(path, *PLAIN), (path, *REPORT), (path, *query_argv())], deadline=deadline)
     query = _without_unknown_fields(host, path, query, deadline)
-    # What a program printed before it was given up is no answer.
-    text = "" if plain.status == "timeout" else f"{plain.stdout}\n{plain.stderr}"[:MAX_TEXT]
+    text = f"{_printed(plain)}\n{plain.stderr}"[:MAX_TEXT]
     error = nvidia_smi.find_error(text)
     screen = nvidia_smi.parse_screen(text) or nvidia_smi.Screen()
     listed = None
     if any(gpu.mig for gpu in screen.gpus or ()):
         listing = host.run([path, *LIST], timeout=max(0.1, deadline - time.monotonic()))
         listed = nvidia_smi.parse_list(listing.stdout)
-    details = (nvidia_smi.parse_report(report.stdout) if report.ok else None) or nvidia_smi.Report()
-    rows = (nvidia_smi.parse_query(query.stdout) if query.ok else None) or []
+    details = nvidia_smi.parse_report(_printed(report)) or nvidia_smi.Report()
+    rows = nvidia_smi.parse_query(_printed(query)) or []
     gpus = nvidia_smi.merge_gpus(
         [row.gpu for row in rows] or None, details.gpus, screen.gpus, listed, nvidia_smi.lost_gpus(text)
     )
     if gpus is None and error is not None and error.kind == "no-devices":
         gpus = ()
-    outcome = smi_outcome(plain, error, understood=bool(gpus or error or screen.driver_version))
+    outcome = smi_outcome(plain, error, understood=bool(gpus or screen.driver_version))
     driver = (
         screen.driver_version
         or details.driver_version
@@ -93,6 +92,11 @@ def probe_smi(host: Host) -> Facts:
     )
 
 
+def _printed(done: Completed) -> str:
+    """What a call printed, whatever its exit code; of one that was given up or crashed, nothing: it is cut somewhere."""
+    return done.stdout[:MAX_TEXT] if done.status in ("ok", "failed") else ""
+
+
 def _symptoms(text: str) -> tuple[Symptom, ...]:
     from envcheck.symptoms.engine import recognise  # its catalogues cost their time only where something failed
 
@@ -111,8 +115,11 @@ def _without_unknown_fields(host: Host, path: str, query: Completed, deadline: f
     return query
 
 
-def smi_outcome(done: Completed, error: nvidia_smi.SmiError | None, *, understood: bool = True) -> Outcome:
-    """How the plain call went; its words, not those of a healthy screen, are the error."""
+def smi_outcome(done: Completed, error: nvidia_smi.SmiError | None, *, understood: bool | None = None) -> Outcome:
+    """How a call went; its words, not those of a healthy screen, are the error.
+
+    understood: whether the answer could be read; None = not looked at.
+    """
     seconds = round(done.seconds, 3)
     if done.status == "timeout":
         return Outcome(status="timeout", seconds=seconds, detail=f"no answer in {done.seconds:.1f} s")
@@ -121,12 +128,16 @@ def smi_outcome(done: Completed, error: nvidia_smi.SmiError | None, *, understoo
     if done.status == "missing":
         # The file is there and was found: a script without its interpreter, or a library loader of another system.
         return Outcome(status="failed", error=done.reason, seconds=seconds)
-    if done.status == "ok" and not understood:
+    if done.status == "ok" and understood is False and error is None:
         return Outcome(
             status="failed", error="what it printed is no screen of nvidia-smi", exit_code=0, seconds=seconds
         )
     if done.status == "ok":
         return Outcome(status="ok", seconds=seconds)
+    if done.status == "failed" and understood and error is None:
+        # It answered in full and has something to say besides (14: the InfoROM of a board is damaged).
+        warning = next((line.strip() for line in done.stdout.splitlines() if line.startswith("WARNING")), None)
+        return Outcome(status="ok", exit_code=done.returncode, seconds=seconds, detail=warning)
     words = error.text if error else (done.stderr.strip() or done.stdout.strip() or done.reason or "no word")[:500]
     return Outcome(status="failed", error=words, exit_code=done.returncode, seconds=seconds)
 

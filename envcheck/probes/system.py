@@ -28,7 +28,7 @@ def space(host: Host) -> Facts:
     if host.platform.startswith("linux"):
         return linux.space(host)
     try:
-        disk = shutil.disk_usage(sys.prefix).free
+        disk = shutil.disk_usage(host.prefix or sys.prefix).free
     except OSError:
         return Facts()
     return Facts(system=System(disk_free=disk))

@@ -31,6 +31,8 @@ class Kind:
     smi: str | None = None
     text: str | None = None
     stderr: str = ""
+    stdout: str = ""
+    """Printed behind the plain screen."""
     code: int = 0
     hang: str = ""
     """Which calls never answer: "all" or the words of one ("-q")."""
@@ -73,6 +75,7 @@ SMI_KINDS: dict[str, Kind] = {
     "err-row": Kind((A100, replace(A100, bus="00000000:65:00.0", lost=True, fan="ERR!", power=("N/A", "N/A"), ecc="N/A"))),
     "fan-err": Kind((replace(RTX_3060, fan="ERR!"),)),
     "one-lost": Kind(stderr="Unable to determine the device handle for GPU1: 0000:44:00.0: Unknown Error\n"),
+    "inforom": Kind((A100,), stdout="WARNING: infoROM is corrupted at gpu 0000:01:00.0\n", code=14),
     "gpu-lost": Kind(text=_LOST, code=15),
     "fabric": Kind((H100,) * 8, driver="580.95.05", cuda="13.0"),
     "fabric-in-progress": Kind((replace(H100, fabric="In Progress"),) * 8, driver="580.95.05", cuda="13.0"),
@@ -145,7 +148,7 @@ def _script(kind: Kind) -> str:
         return f"{_print(kind.text)}exit {kind.code}\n"
     old = kind.layout < "r530"
     parts = [
-        screen(kind.cards, layout=kind.layout, driver=kind.driver, cuda=kind.cuda, smi=kind.smi, windows=kind.windows),
+        screen(kind.cards, layout=kind.layout, driver=kind.driver, cuda=kind.cuda, smi=kind.smi, windows=kind.windows) + kind.stdout,
         report(kind.cards, driver=kind.driver, cuda=kind.cuda, new=not old, kmd=kind.layout == "r610"),
         listing(kind.cards),
         f"NVIDIA-SMI version  : {kind.smi or kind.driver}\nNVML version        : {kind.driver}\nDRIVER version      : {kind.driver}\nCUDA Version        : {kind.cuda}\n",

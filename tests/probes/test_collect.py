@@ -155,3 +155,16 @@ def test_copies_of_libcuda_without_an_answer_of_the_driver(host: Host, status: s
     init = Facts(nvidia=Nvidia(cuda_init=CudaInit(outcome=Outcome(status=status))))
     facts = collect_machine(host, probes=[Probe("libcuda", lambda _: copies), Probe("cuda-init", lambda _: init)])
     assert [copy.loaded for copy in facts.nvidia.libcuda or ()] == loaded
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("2.5", 2.5), ("", 5.0), ("soon", 5.0), ("-1", 5.0), ("nan", 5.0), ("1e9", 5.0)])
+def test_the_limit_can_be_set(monkeypatch: pytest.MonkeyPatch, value: str, seconds: float) -> None:
+    monkeypatch.setenv("ENVCHECK_TIMEOUT", value)
+    assert Host().timeout == seconds
+
+
+def test_free_space_is_that_of_the_python_under_test(tmp_path: Path) -> None:
+    from envcheck.probes import system
+
+    assert system.space(Host(prefix=str(tmp_path))).system.disk_free
+    assert system.space(Host(prefix=str(tmp_path / "not-there"))).system.disk_free is None

@@ -83,8 +83,8 @@ def test_no_device_with_and_without_the_mask(tmp_path: Path) -> None:
 @linux_only
 def test_a_hang_in_the_driver(tmp_path: Path) -> None:
     begun = time.monotonic()
-    init = ask(stub_libcuda(tmp_path, hang=3600), timeout=0.3).cuda_init
-    assert time.monotonic() - begun < 3.0
+    init = ask(stub_libcuda(tmp_path, hang=3600), timeout=0.8).cuda_init
+    assert time.monotonic() - begun < 6.0
     assert init is not None
     assert (init.outcome.status, init.outcome.detail, init.code) == ("timeout", "in cuInit", None)
 

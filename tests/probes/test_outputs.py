@@ -77,9 +77,9 @@ def test_records_of_the_device_file() -> None:
 
 def test_a_long_log_costs_little() -> None:
     text = "[ 1.0] NVRM: nothing of note pcie usb module\n" * 20_000
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert parse_kernel_log(text) == ()
-    assert time.perf_counter() - begun < 3.0
+    assert time.process_time() - begun < 3.0
 
 
 # -- ROCm --------------------------------------------------------------------------------------------------------------

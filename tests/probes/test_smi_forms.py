@@ -422,15 +422,15 @@ def test_unrelated_text_says_nothing() -> None:
     ids=["row", "header", "list", "csv", "lost", "entry", "missing"],
 )
 def test_hostile_lines_cost_little(line: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     nvidia_smi.parse(f"GPU 0: x\n==NVSMI LOG==\n{line}\n" * 200)
-    assert time.perf_counter() - begun < 2.0
+    assert time.process_time() - begun < 2.0
 
 
 def test_a_long_log_costs_little() -> None:
     text = "Epoch 1, loss 0.123 | step 4 | GPU memory 3 GiB\n" * 40_000 + screen((RTX_3060,))
-    begun = time.perf_counter()
+    begun = time.process_time()
     reading = nvidia_smi.parse(text)
-    assert time.perf_counter() - begun < 3.0
+    assert time.process_time() - begun < 3.0
     assert reading is not None
     assert reading.driver_version == "550.127.08"

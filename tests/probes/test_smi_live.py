@@ -93,14 +93,14 @@ def test_failing_kinds_are_all_tested() -> None:
 def test_a_program_that_never_ends_is_given_up(root: Path, tmp_path: Path, kind: str) -> None:
     begun = time.monotonic()
     found = ask(root, tmp_path, kind, timeout=0.4).nvidia
-    assert time.monotonic() - begun < 3.0
+    assert time.monotonic() - begun < 5.0
     assert found.smi is not None
     assert found.smi.status == "timeout"
     assert found.gpus is None
 
 
 def test_a_hanging_report_leaves_the_rest(root: Path, tmp_path: Path) -> None:
-    found = ask(root, tmp_path, "hang-report", timeout=0.6).nvidia
+    found = ask(root, tmp_path, "hang-report", timeout=1.5).nvidia
     assert found.smi is not None
     assert found.smi.ok
     assert [gpu.compute_capability for gpu in found.gpus or ()] == ["8.9"]
@@ -135,6 +135,14 @@ def test_windows_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envcheck.probes.nvidia.os.path.exists", lambda name: name == r"D:\Programs\NVIDIA Corporation\NVSMI\nvidia-smi.exe")
     host = Host(env={"PATH": "", "ProgramFiles": r"D:\Programs"}, platform="win32")
     assert nvidia.locate(host) == r"D:\Programs\NVIDIA Corporation\NVSMI\nvidia-smi.exe"
+
+
+def test_a_warning_beside_a_full_answer_is_no_failure(root: Path, tmp_path: Path) -> None:
+    """nvidia-smi leaves with 14 for a damaged InfoROM, which hinders nobody."""
+    found = ask(root, tmp_path, "inforom").nvidia
+    assert found.smi is not None
+    assert (found.smi.status, found.smi.exit_code, found.smi_error) == ("ok", 14, None)
+    assert found.smi.detail == "WARNING: infoROM is corrupted at gpu 0000:01:00.0"
 
 
 def test_few_calls(root: Path, tmp_path: Path) -> None:
