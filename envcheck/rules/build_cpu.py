@@ -124,6 +124,8 @@ def cpu_only_build(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
     signs = cuda_wanted(facts)
     version = derive.torch_version(facts)
     label = f"torch {version}" if version else "this torch"
+    if facts.origin == "live" and not _severe(facts):
+        return  # a toolkit on disk of a machine without a GPU is no wish
     if not signs:
         if _dragged_in(facts):
             yield _dragged(rule, facts, matrix, label)

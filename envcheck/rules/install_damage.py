@@ -100,6 +100,8 @@ def _own_library(facts: Facts) -> LoaderError | None:
     for error in loader_errors(facts):
         if error.symptom.echo or error.owner not in ("torch", "unknown"):
             continue
+        if facts.torch.cuda == "" and re.search(r"(?:c10|torch)_cuda", error.library or ""):
+            continue  # a CPU build never had that file: who asks for it was built for another torch
         if error.needs != "torch":
             continue
         from_torch = error.owner == "torch" or family_of_file(error.file) == "torch"

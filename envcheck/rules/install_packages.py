@@ -260,7 +260,8 @@ def missing_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
     )
     if derive.is_jetson(facts) or derive.wheel_os(facts) in ("windows", "macos") or derive.torch_from_conda(facts):
         return
-    loads = bool(facts.torch.imports and facts.torch.imports.ok and _cuda_loads(facts))
+    # libtorch_cuda is linked against all of them: where `import torch` works, none is missing, wherever it lies.
+    loads = bool(facts.torch.imports and facts.torch.imports.ok)
     if error is None and preload is None and (not gone or loads):
         return
     cuda = derive.torch_cuda(facts, matrix)
@@ -286,12 +287,6 @@ def missing_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
         else "`python -m pip check` names what is missing. If the packages are there, the library is looked for in another "
         "environment's directory.",
         line=item.line if item else derive.line_of(facts, "python.distributions"),
-    )
-
-
-def _cuda_loads(facts: Facts) -> bool:
-    return bool(facts.torch.cuda_available) or any(
-        lib.name in ("cudnn", "cublas", "cudart") for lib in facts.torch.loaded_libraries or ()
     )
 
 
