@@ -90,6 +90,8 @@ class Place:
     manager: str = "pip"
     conda_prefix: str | None = None
     managed: bool = False
+    pipless: bool = False
+    """The environment is known to have no pip."""
 
 
 def place_of(facts: Facts, manager: str | None = None, shell: str | None = None) -> Place:
@@ -101,15 +103,21 @@ def place_of(facts: Facts, manager: str | None = None, shell: str | None = None)
     shell = shell or shell_of(facts.system.os)
     manager = manager or manager_of(facts)
     env = facts.python
-    active = {facts.variable("VIRTUAL_ENV"), facts.variable("CONDA_PREFIX")} - {None}
+    active = {_folder(facts.variable("VIRTUAL_ENV")), _folder(facts.variable("CONDA_PREFIX"))} - {None}
     python = "python"
-    if facts.origin == "live" and env.executable and env.prefix not in active:
+    if facts.origin == "live" and env.executable and _folder(env.prefix) not in active:
         python = env.executable
     elif facts.origin != "live" and env.kind in ("system", None) and facts.system.os != "windows":
         python = "python3"
-    prefix = env.conda_prefix if facts.origin == "live" and env.conda_prefix not in active else None
+    prefix = env.conda_prefix if facts.origin == "live" and _folder(env.conda_prefix) not in active else None
     managed = env.externally_managed is True and env.kind not in ("venv", "conda", "uv")
-    return Place(python=python, shell=shell, manager=manager, conda_prefix=prefix, managed=managed)
+    pipless = facts.origin == "live" and env.pip_version == ""
+    return Place(python=python, shell=shell, manager=manager, conda_prefix=prefix, managed=managed, pipless=pipless)
+
+
+def _folder(path: str | None) -> str | None:
+    """A directory without the slash at its end, so that two spellings compare equal."""
+    return path.rstrip("/\\") if path else None
 
 
 def manager_of(facts: Facts) -> str:
@@ -198,7 +206,9 @@ def commands(order: Order, place: Place) -> tuple[str, ...]:
 
 def pip_calls(order: Order, place: Place) -> tuple[tuple[str, ...], ...]:
     """The pip (or uv pip) calls of an order as argument vectors, ready to be run."""
-    calls = []
+    calls: list[tuple[str, ...]] = []
+    if place.pipless and place.manager == "pip":
+        calls.append((place.python, "-m", "ensurepip", "--upgrade"))
     if order.installed:
         calls.append(pip_words(place, "uninstall", "-y", *order.installed))
     main = [p for p in order.packages if not p.plain]
@@ -212,7 +222,9 @@ def pip_calls(order: Order, place: Place) -> tuple[tuple[str, ...], ...]:
 def _pip(order: Order, place: Place) -> tuple[str, ...]:
     if not place.managed:
         return tuple(line(call, place.shell) for call in pip_calls(order, place))
-    inside = replace(place, python=r".venv\Scripts\python.exe" if place.shell != "posix" else ".venv/bin/python")
+    inside = replace(
+        place, python=r".venv\Scripts\python.exe" if place.shell != "posix" else ".venv/bin/python", pipless=False
+    )
     make = ("uv", "venv", ".venv") if place.manager == "uv" else (place.python, "-m", "venv", ".venv")
     fresh = replace(order, installed=())
     return (line(make, place.shell), *(line(call, place.shell) for call in pip_calls(fresh, inside)))

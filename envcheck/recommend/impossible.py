@@ -367,7 +367,7 @@ def in_new_environment(planner: Planner, made: Plan, ctx: Context, verdict: Verd
     if place.manager in ("pip", "uv"):
         inside = r".venv\Scripts\python.exe" if planner.machine.os == "windows" else ".venv/bin/python"
         order = replace(order_of(verdict, ctx, python), installed=())
-        place = replace(place, python=inside, managed=False)
+        place = replace(place, python=inside, managed=False, pipless=False)
         return msgspec.structs.replace(made, commands=(*first, *installers.commands(order, place)), calls=())
     if place.manager in ("conda", "mamba"):
         first = (*first, f"{place.manager} activate torch")

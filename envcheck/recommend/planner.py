@@ -194,6 +194,7 @@ class Planner:
                 f"torch.compile of {build.release.version} refuses Python {machine.python} (up to "
                 f"{build.release.compile_python_max}); all else works."
             )
+        lines += _rocm_gap(build, machine)
         if self.place.manager in ("conda", "mamba"):
             lines += conda.warnings(build, machine)
         if self.place.managed:
@@ -294,6 +295,16 @@ class Planner:
             older = self._for_older_driver(ctx, chosen.build) if chosen else ()
             made = msgspec.structs.replace(made, alternatives=older)
         return msgspec.structs.replace(made, condition=trouble.after)
+
+
+def _rocm_gap(build: Build, machine: Machine) -> list[str]:
+    """The wheels bring their ROCm; the kernel driver is the system's, and AMD promises the pair for about a year."""
+    ours, theirs = build.variant.rocm, machine.rocm
+    if ours is None or not theirs or numbers(ours)[:1] == numbers(theirs)[:1]:
+        return []
+    return [
+        f"The build brings ROCm {ours}, the system's is {theirs}: if the GPU is not found, update the amdgpu driver."
+    ]
 
 
 def _compiles(build: Build, python: str) -> bool:

@@ -8,7 +8,7 @@ from envcheck.facts import DeviceNode, Facts
 from envcheck.recommend.machine import Machine, Trouble
 
 _GROUPS = ("sudo usermod -aG render,video $USER",)
-_PASS_IN = "Pass both into the container: --device /dev/kfd --device /dev/dri (and --group-add for their group)."
+_INTO_CONTAINER = "Pass both into the container: --device /dev/kfd --device /dev/dri (and --group-add for their group)."
 
 
 def other_makers(facts: Facts, machine: Machine) -> Iterator[Trouble]:
@@ -36,7 +36,9 @@ def _amd(facts: Facts, machine: Machine) -> Iterator[Trouble]:
         yield Trouble(
             "kfd-permission",
             f"{names} is there and this user may not open /dev/kfd or /dev/dri/renderD*.",
-            _PASS_IN if machine.container else "Put the user into the groups render and video, then log in again.",
+            _INTO_CONTAINER
+            if machine.container
+            else "Put the user into the groups render and video, then log in again.",
             () if machine.container else _GROUPS,
             device="rocm",
             after="once the devices can be opened",
@@ -45,7 +47,7 @@ def _amd(facts: Facts, machine: Machine) -> Iterator[Trouble]:
         yield Trouble(
             "gpu-not-passed",
             f"{names} is not passed into this container (/dev/kfd: {said}).",
-            _PASS_IN,
+            _INTO_CONTAINER,
             device="rocm",
             after="once the container has the GPU",
         )

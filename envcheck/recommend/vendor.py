@@ -141,7 +141,7 @@ def _other_python(planner: Planner, row: JetsonWheel) -> Plan:
     machine = planner.machine
     made = _plan(planner, row)
     first = environment(planner, row.python)
-    inside = replace(planner.place, python=".venv/bin/python", managed=False)
+    inside = replace(planner.place, python=".venv/bin/python", managed=False, pipless=False)
     board = msgspec.structs.replace(
         made, condition=f"with Python {row.python}", commands=(*first, *_commands(inside, row))
     )

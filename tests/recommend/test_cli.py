@@ -33,7 +33,8 @@ def live(tmp_path: Path, envcheck_cli):
             counting = programs / "nvidia-smi"
             counting.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\nexec {real} "$@"\n')
             counting.chmod(0o755)
-        python, _ = make_venv(tmp_path / "venv")
+        python, site = make_venv(tmp_path / "venv")
+        make_metadata(site, "pip", "26.0")
         env = shell_environment(machine_tree(tmp_path, tree), programs)
         return envcheck_cli("recommend", *args, "--python", str(python), env=env)
 

@@ -207,6 +207,13 @@ def test_a_system_python_gets_an_environment_first(matrix: Matrix) -> None:
     assert len(plan(inside, matrix).commands) == 1
 
 
+def test_an_environment_without_pip_gets_it_first(matrix: Matrix) -> None:
+    made = plan(live(executable="/x/bin/python", prefix="/x", pip_version=""), matrix)
+    assert made.commands[0] == "/x/bin/python -m ensurepip --upgrade" and len(made.commands) == 2
+    uv = plan(live(executable="/x/bin/python", prefix="/x", pip_version="", manager="uv"), matrix)
+    assert uv.commands[0].startswith("uv pip install --python /x/bin/python torch==")
+
+
 def test_pip_words_for_uv() -> None:
     uv = Place(python="/x/bin/python", manager="uv")
     assert pip_line(uv, "numpy<2") == "uv pip install --python /x/bin/python 'numpy<2'"

@@ -411,6 +411,8 @@ def test_rocm_of_the_system_chooses_the_variant(matrix: Matrix) -> None:
     made = plan(replace(facts, amd=replace(facts.amd, rocm_version="7.1.0")), matrix, Wishes(torch="2.12.1"))
     assert made.variant == "rocm7.1"
     assert plan(replace(facts, amd=replace(facts.amd, rocm_version="7.2.0")), matrix, Wishes(torch="2.12.1")).variant == "rocm7.2"
+    older = plan(replace(facts, amd=replace(facts.amd, rocm_version="6.4.1")), matrix, Wishes(torch="2.12.1"))
+    assert older.variant == "rocm7.1" and any("update the amdgpu driver" in line for line in older.warnings)
 
 
 def test_radeon_on_windows_is_impossible_by_wheel(matrix: Matrix) -> None:
