@@ -60,7 +60,7 @@ def lines(report: Report, *, quiet: bool = False, verbose: bool = False) -> Iter
     if notes and not verbose:
         yield Line("")
         for note in notes:
-            yield Line(f"{note.title} {note.seen}".strip(), label="note", style="note")
+            yield Line(f"{note.title.rstrip('.')}: {note.seen}".rstrip(": "), label="note", style="note")
     if verbose:
         yield from _details(report)
 

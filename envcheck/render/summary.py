@@ -82,6 +82,8 @@ def _gpus(facts: Facts) -> list[str]:
             for pci in facts.pci or ()
             if pci.vendor_id in ("10de", "1002")
         ]
+    if not lines and facts.origin == "live" and facts.pci is not None and facts.system.os != "macos":
+        return ["none that torch could use is seen"]
     if len(lines) > 1 and len(set(lines)) == 1:
         return [f"{len(lines)} x {lines[0]}"]
     return lines
@@ -144,7 +146,15 @@ def _torch(facts: Facts) -> str:
         if (found := facts.distribution(name)) is not None and found.version
     ]
     where = f"in {PurePath(torch.location).parent}" if torch.location and facts.python.prefix is None else None
-    return _join((torch.version, build_kind(facts), f"cuDNN {torch.cudnn}" if torch.cudnn else None, *others, where))
+    return _join(
+        (
+            torch.version,
+            build_kind(facts),
+            f"{'MIOpen' if torch.hip else 'cuDNN'} {torch.cudnn}" if torch.cudnn else None,
+            *others,
+            where,
+        )
+    )
 
 
 def build_kind(facts: Facts) -> str | None:
