@@ -1,12 +1,10 @@
-"""No build does: the smallest set of blockers, the way out of each, and what would do instead."""
+"""No build does: the smallest set of blockers and the way out of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from envcheck import installers
 from envcheck.matrix import Matrix
@@ -15,10 +13,9 @@ from envcheck.recommend.candidates import OLDEST, Reason, Verdict, builds
 from envcheck.recommend.checks import Context, judge, span
 from envcheck.recommend.choose import anything, candidates, choose
 from envcheck.recommend.drivers import CHECK, target_branch, update_advice
-from envcheck.recommend.explain import FIXABLE, changeable, changes, ending, first_with_code
+from envcheck.recommend.explain import FIXABLE, ending, first_with_code
 from envcheck.recommend.machine import Card, Machine, Trouble
 from envcheck.recommend.model import Blocker, Plan
-from envcheck.recommend.orders import order_of
 
 if TYPE_CHECKING:
     from envcheck.recommend.planner import Planner
@@ -161,11 +158,11 @@ def _what(device: str) -> str:
 
 def _not_together(planner: Planner, ctx: Context) -> Blocker | None:
     """Every card has builds, and no build has code for all of them."""
-    groups = _groups(ctx.machine)
-    if len(groups) < 2 or _last(planner, ctx, ctx.machine) is not None:
+    kinds = groups(ctx.machine)
+    if len(kinds) < 2 or _last(planner, ctx, ctx.machine) is not None:
         return None
     parts = []
-    for cards in groups:
+    for cards in kinds:
         last = _last(planner, ctx, replace(ctx.machine, cards=cards))
         if last is None:
             return None
@@ -177,7 +174,7 @@ def _not_together(planner: Planner, ctx: Context) -> Blocker | None:
     )
 
 
-def _groups(machine: Machine) -> list[tuple[Card, ...]]:
+def groups(machine: Machine) -> list[tuple[Card, ...]]:
     """Cards by compute capability, in their order."""
     found: dict[tuple[str, ...], list[Card]] = {}
     for card in machine.cards or ():
@@ -274,8 +271,8 @@ def _code_blocker(planner: Planner, ctx: Context, verdict: Verdict, reason: Reas
     wish = planner.wanted.wishes.torch
     if reason.kind == "gpu-doubt":
         return Blocker(kind="gpu-code", text=f"torch {verdict.build.name} is the nearest to fit; {reason.text}.")
-    groups = _groups(ctx.machine)
-    without = [cards for cards in groups if _last(planner, ctx, replace(ctx.machine, cards=cards)) is None] or groups
+    kinds = groups(ctx.machine)
+    without = [cards for cards in kinds if _last(planner, ctx, replace(ctx.machine, cards=cards)) is None] or kinds
     names = ", ".join(dict.fromkeys(str(card) for cards in without for card in cards))
     if wish:
         text = f"No build that matches --torch {wish!r} has code for {names}."
@@ -285,117 +282,10 @@ def _code_blocker(planner: Planner, ctx: Context, verdict: Verdict, reason: Reas
         return Blocker(kind="gpu-code", text=text, way_out=way_out)
     text = f"No torch wheel from {_oldest()} on has code for {names}."
     way_out = "What is left is the CPU build, another GPU, or a build from source with TORCH_CUDA_ARCH_LIST set."
-    if len(without) < len(groups):
+    if len(without) < len(kinds):
         way_out = "It may stay for the display: hide it from torch with CUDA_VISIBLE_DEVICES and plan for the rest."
     return Blocker(kind="gpu-code", text=text, way_out=way_out)
 
 
 def _oldest() -> str:
     return f"{OLDEST[0]}.{OLDEST[1]}"
-
-
-# -- what would do instead ---------------------------------------------------------------------------------------------
-
-
-def alternatives(planner: Planner, ctx: Context) -> list[Plan]:
-    """Each kind of GPU by itself, another Python, a newer driver, without the wish; last the CPU, by its name."""
-    found = [*_alone(planner, ctx), *_changed(planner, ctx), *_overridden(planner, ctx)]
-    if not found and planner.wanted.wishes.torch:
-        free = choose(ctx, anything)
-        if free is not None:
-            found.append(planner.bare(ctx, free, f"without the wish for torch {planner.wanted.wishes.torch}"))
-    return [*found, *cpu_alternative(planner, ctx.device)]
-
-
-def _alone(planner: Planner, ctx: Context) -> Iterator[Plan]:
-    groups = _groups(ctx.machine)
-    if len(groups) < 2:
-        return
-    order = list(ctx.machine.cards or ())
-    for cards in groups:
-        other = planner.context(ctx.device, replace(ctx.machine, cards=cards))
-        verdict = choose(other, planner.admit)
-        if verdict is not None:
-            visible = ",".join(str(i) for i, card in enumerate(order) if card in cards)
-            # nvidia-smi counts by the bus, CUDA by speed unless it is told otherwise
-            how = f"CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={visible}"
-            made = planner.bare(other, verdict, f"for {cards[0].name} alone ({how})")
-            note = tuple(f"Condition: {doubt}." for doubt in verdict.doubts)
-            yield msgspec.structs.replace(made, warnings=note)
-
-
-def _changed(planner: Planner, ctx: Context) -> Iterator[Plan]:
-    """What would run after one change, for each change that is enough by itself (or the two that are needed)."""
-    best: dict[frozenset[str], Verdict] = {}
-    for _, made in candidates(ctx, planner.admit):
-        for verdict in (judge(ctx, b) for b in made):
-            if changeable(verdict):
-                best.setdefault(changes(verdict), verdict)
-    fewest = min((len(kinds) for kinds in best), default=0)
-    for kinds, verdict in best.items():
-        if len(kinds) == fewest:
-            yield from _after(planner, ctx, verdict)
-
-
-def _after(planner: Planner, ctx: Context, wanted: Verdict) -> Iterator[Plan]:
-    machine, parts, python = ctx.machine, [], None
-    for reason in wanted.reasons:
-        value = reason.unlock or ""
-        if reason.kind == "python" and value[:1].isdigit():
-            machine, part, python = replace(machine, python=value, python_full=None), f"Python {value}", value
-        elif reason.kind in ("driver", "ptx-driver"):
-            machine, part = replace(machine, driver=value, driver_cuda=None), f"an NVIDIA driver >= {value}"
-        elif reason.kind == "glibc":
-            machine, part = replace(machine, glibc=value), f"glibc >= {value}"
-        elif reason.kind == "macos":
-            machine, part = replace(machine, os_version=value), f"macOS >= {value}"
-        else:
-            return
-        if part not in parts:
-            parts.append(part)
-    other = planner.context(ctx.device, machine)
-    verdict = choose(other, planner.admit)
-    if verdict is not None:
-        made = planner.bare(other, verdict, f"with {' and '.join(parts)}")
-        yield in_new_environment(planner, made, other, verdict, python) if python else made
-
-
-def in_new_environment(planner: Planner, made: Plan, ctx: Context, verdict: Verdict, python: str) -> Plan:
-    """The same plan with the environment made first, and installed into that."""
-    place = planner.place
-    first = environment(planner, python)
-    if place.manager in ("pip", "uv"):
-        inside = r".venv\Scripts\python.exe" if planner.machine.os == "windows" else ".venv/bin/python"
-        order = replace(order_of(verdict, ctx, python), installed=())
-        place = replace(place, python=inside, managed=False, pipless=False)
-        return msgspec.structs.replace(made, commands=(*first, *installers.commands(order, place)), calls=())
-    if place.manager in ("conda", "mamba"):
-        first = (*first, f"{place.manager} activate torch")
-    if place.manager == "pixi":
-        return made
-    return msgspec.structs.replace(made, commands=(*first, *made.commands))
-
-
-def _overridden(planner: Planner, ctx: Context) -> Iterator[Plan]:
-    """An AMD card that can be passed off as its relative: people do it, AMD does not support it."""
-    rows = [planner.matrix.amd_arch(target) for card in ctx.machine.amd for target in card.gfx[:1]]
-    overrides = {row.override for row in rows if row is not None}
-    if ctx.device != "rocm" or len(overrides) != 1 or None in overrides:
-        return
-    override = overrides.pop() or ""
-    target = "gfx" + "".join(override.split("."))
-    cards = tuple(replace(card, gfx=(target,)) for card in ctx.machine.amd)
-    other = planner.context("rocm", replace(ctx.machine, amd=cards))
-    verdict = choose(other, planner.admit)
-    if verdict is not None:
-        condition = f"with HSA_OVERRIDE_GFX_VERSION={override} in the environment, which AMD does not support"
-        yield planner.bare(other, verdict, condition)
-
-
-def cpu_alternative(planner: Planner, device: str) -> list[Plan]:
-    """The CPU build, never as the answer to a GPU that does not work, only as what it is."""
-    if device == "cpu":
-        return []
-    ctx = planner.context("cpu", replace(planner.machine, trouble=()))
-    verdict = choose(ctx, planner.admit) or choose(ctx, anything)
-    return [planner.bare(ctx, verdict, "without the GPU: CPU only, many times slower")] if verdict else []

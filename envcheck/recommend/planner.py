@@ -11,7 +11,7 @@ from envcheck import installers
 from envcheck.facts import Facts
 from envcheck.matrix import Matrix, Release
 from envcheck.matrix.versions import at_least, numbers
-from envcheck.recommend import conda, explain, impossible, vendor
+from envcheck.recommend import conda, explain, impossible, instead, vendor
 from envcheck.recommend.candidates import Build, Verdict
 from envcheck.recommend.checks import Context, beside, context
 from envcheck.recommend.choose import anything, candidates, choose, default_python, settled
@@ -265,7 +265,7 @@ class Planner:
     def cannot(self, ctx: Context, *, alone: bool) -> Plan:
         """No build does: the smallest set of blockers, the way out, and what would do instead."""
         blockers = impossible.blockers(self, ctx)
-        others = [] if alone else impossible.alternatives(self, ctx)
+        others = [] if alone else instead.alternatives(self, ctx)
         return impossible.answer(blockers, self.machine, tuple(others))
 
     def after_repair(self, device: str) -> Plan:
@@ -279,9 +279,9 @@ class Planner:
         for failed in (p for p in others if p.status != "ok"):
             found += failed.blockers
         if hopeless:
-            later += impossible.alternatives(self, self.context(device, replace(self.machine, trouble=(), driver=None)))
+            later += instead.alternatives(self, self.context(device, replace(self.machine, trouble=(), driver=None)))
         else:
-            later += impossible.cpu_alternative(self, device)
+            later += instead.cpu_alternative(self, device)
         return impossible.answer(found, self.machine, tuple(later))
 
     def _repaired(self, device: str, driver: str | None, trouble: Trouble) -> Plan:

@@ -136,7 +136,8 @@ def _board(planner: Planner, l4t: str) -> Plan:
 
 
 def _other_python(planner: Planner, row: JetsonWheel) -> Plan:
-    from envcheck.recommend.impossible import answer, cpu_alternative, environment
+    from envcheck.recommend.impossible import answer, environment
+    from envcheck.recommend.instead import cpu_alternative
 
     machine = planner.machine
     made = _plan(planner, row)
