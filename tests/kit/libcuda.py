@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import subprocess
 import tempfile
@@ -15,11 +16,13 @@ SOURCE = Path(__file__).with_name("libcuda.c")
 
 @cache
 def _built() -> Path | None:
-    """The library, compiled once a session; None without a C compiler."""
+    """The library, compiled once a test run; None without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
-    target = Path(tempfile.mkdtemp(prefix="stub-libcuda-")) / "libcuda.so.1"
+    directory = tempfile.mkdtemp(prefix="stub-libcuda-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    target = Path(directory) / "libcuda.so.1"
     command = [compiler, "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libcuda.so.1", "-o", str(target), str(SOURCE), "-ldl"]
     subprocess.run(command, check=True, timeout=60)
     return target

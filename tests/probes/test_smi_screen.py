@@ -335,7 +335,7 @@ def test_every_layout_tells_the_same(layout: str) -> None:
         pytest.param(lambda t: t.replace("\n", "\r\n"), id="crlf"),
         pytest.param(lambda t: t.replace("|", "│"), id="box-drawing"),
         pytest.param(lambda t: "\n".join(line.rstrip(" |") for line in t.splitlines()), id="right-border-lost"),
-        pytest.param(lambda t: "$ nvidia-smi\n" + t + "$ echo done\n", id="in-a-session"),
+        pytest.param(lambda t: "$ nvidia-smi\n" + t + "$ echo done\n", id="among-commands"),
     ],
 )
 def test_mangled_screens_still_tell_driver_and_cards(layout: str, mangle) -> None:
