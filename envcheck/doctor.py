@@ -52,6 +52,7 @@ class Examination:
         self.quick, self.smoke = quick, smoke and not quick
         self.deadline = time.monotonic() + max(timeout - GRACE, 1.0)
         self.named = python is not None
+        self.judge = False
         self.choice = choose(python)
         then: list[str | Path] = [PAYLOAD, *arguments(level=SMOKE_LEVEL)] if self.smoke else []
         self.now = "the Python under test starts"
@@ -68,11 +69,14 @@ class Examination:
 
         ticker = _Ticker(say, lambda: self.now)
         try:
-            machine = collect_machine(Host())
+            machine = _Later(lambda: collect_machine(Host()))
+            if self.judge:
+                _load_judgement()
             answer = self.questioning.finish(max(self.deadline - time.monotonic(), 0.0))
             self._refuse_no_python(answer)
             asked = facts_from(answer, quick=self.quick, choice=self.choice)
             checks = self._checks(answer) if self.smoke else None
+            of_machine = machine.result()
         except KeyboardInterrupt:
             self.questioning.kill()
             raise
@@ -81,7 +85,7 @@ class Examination:
         of_python = Facts(
             python=asked.python, torch=asked.torch, env=asked.env, symptoms=asked.symptoms, probes=asked.probes
         )
-        merged = merge(of_python, machine)
+        merged = merge(of_python, of_machine)
         return msgspec.structs.replace(
             merged,
             collected=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
@@ -92,6 +96,7 @@ class Examination:
 
     def finish(self, say: Say | None = None) -> Report:
         """The judgement."""
+        self.judge = True
         facts = self.facts(say)
         from envcheck.matrix import load
         from envcheck.rules import RULES, evaluate
@@ -160,6 +165,35 @@ def _symptoms_of(checks: tuple[Check, ...] | None) -> tuple[Symptom, ...]:
     from envcheck.symptoms.engine import recognise
 
     return tuple(s for check in failed for s in recognise(check.detail or "", source=f"smoke test {check.name}"))
+
+
+def _load_judgement() -> None:
+    """Imports what the judgement needs, while the machine and the Python under test are still answering."""
+    import envcheck.matrix
+    import envcheck.rules  # noqa: F401
+
+
+class _Later(threading.Thread):
+    """A call that runs beside this thread; `result()` waits for it."""
+
+    def __init__(self, call: Callable[[], Facts]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self._result: Facts | None = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Facts:
+        self.join()
+        if self._result is None:
+            raise self._error or RuntimeError("the probes of the machine gave no answer")
+        return self._result
 
 
 class _Ticker(threading.Thread):
