@@ -16,7 +16,7 @@ MAY: dict[str, set[str]] = {
     "findings": {"facts"},
     "process": {"errors"},
     "data": {"errors"},
-    "redact": {"facts", "lazy"},
+    "redact": {"facts", "findings", "lazy"},
     "lazy": set(),
     "nvidia_smi": {"facts", "lazy"},
     "outputs": {"facts", "lazy", "nvidia_smi"},

@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from envcheck import __version__
+
+if TYPE_CHECKING:
+    import typer
 
 # name -> (module, attribute, one line). The attribute is a typer command function, or a typer.Typer with commands.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -55,7 +59,7 @@ def _tolerant_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _app(args: list[str]):  # type: ignore[no-untyped-def]  # typer.Typer, imported late
+def _app(args: list[str]) -> typer.Typer:
     import typer
 
     app = typer.Typer(

@@ -89,9 +89,9 @@ def _run(
 ) -> tuple[Session, Path]:
     from envcheck.render.progress import Progress
     from envcheck.smoke import Session, run_smoke
-    from envcheck.target import find_python
+    from envcheck.target import choose
 
-    interpreter = find_python(python)
+    interpreter = choose(python).python
     progress = Progress(enabled=not quiet, patience=0.5)
     session = Session(seed=seed)
     try:
@@ -121,7 +121,7 @@ def _list(console: Console, json: bool) -> None:
         write_json(msgspec.json.encode({"schema": SCHEMA, "tests": tests}))
         return
     for entry in entries:
-        console.print(f"{entry.level}  {entry.name:<22} {entry.sentence}", markup=False)
+        console.print(f"{entry.level}  {entry.name:<22} {entry.sentence}", markup=False, soft_wrap=True)
 
 
 def _document(session: Session, python: Path, level: int) -> bytes:
