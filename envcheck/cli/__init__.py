@@ -28,6 +28,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+REQUIRED = ("typer", "rich", "msgspec", "packaging", "psutil", "jinja2")
+"""What the distribution depends on: missing only where envcheck was copied or installed with --no-deps."""
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point of the `envcheck` command; ends the process with the exit code of the contract."""
     args = sys.argv[1:] if argv is None else argv
@@ -42,6 +46,16 @@ def main(argv: list[str] | None = None) -> None:
     except EnvcheckError as error:
         print(f"envcheck: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in REQUIRED:
+            print(
+                f"envcheck: its own dependency '{error.name}' is missing in {sys.executable}; "
+                f"mend it with: {sys.executable} -m pip install torch-envcheck",
+                file=sys.stderr,
+            )
+        else:
+            _crash(error, args)
+        sys.exit(3)
     except BrokenPipeError:
         # The reader (head, less) went away: not our failure. Keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
