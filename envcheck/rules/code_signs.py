@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from envcheck.facts import Symptom
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.rules.base import Rule
-from envcheck.rules.driver_signs import at, quoted
+from envcheck.rules.driver_signs import at, quoted, signs
 
 FINE = "This is the program's own code (or its data); the environment is fine as far as this error goes."
+
+
+def sign(facts: Facts, *kinds: str) -> Symptom | None:
+    """The first of these texts that a program of the user's wrote (what the smoke tests say is none)."""
+    return next((s for s in signs(facts, *kinds) if not (s.source or "").startswith("smoke test")), None)
 
 
 def code_error(

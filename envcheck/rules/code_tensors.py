@@ -9,8 +9,8 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, rule
-from envcheck.rules.code_signs import code_error
-from envcheck.rules.driver_signs import detail, sign
+from envcheck.rules.code_signs import code_error, sign
+from envcheck.rules.driver_signs import detail
 from envcheck.rules.platform_xpu import is_xpu
 
 _ECHOES = ("nccl-timeout", "nccl-network", "smoke-failed")
@@ -25,16 +25,16 @@ def device_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
             rule,
             text,
             (
-                "One tensor (or the model) was moved to the GPU and another was not: a constant or a mask "
-                "created inside forward, something from NumPy, a buffer that is a plain attribute, labels, or a "
-                "part of the model on another GPU."
+                "One tensor (or the model) was moved to the GPU and another was not: a constant or a mask created "
+                "inside forward, something from NumPy, a buffer that is a plain attribute, labels, or a part of the "
+                "model on another GPU."
             ),
             Remedy(
                 text="Move everything to one device: model.to(device) once, batches with .to(device); create new "
-                "tensors on the device of the ones they meet (torch.zeros(..., device=x.device), "
-                "torch.arange(..., device=x.device)); keep constants in a module with register_buffer, so that "
-                ".to() takes them along. "
-                "The traceback's last line of your own code names the operation: print .device of its arguments.",
+                "tensors on the device of the ones they meet (torch.zeros(..., device=x.device), torch.arange(..., "
+                "device=x.device)); keep constants in a module with register_buffer, so that .to() takes them "
+                "along. The traceback's last line of your own code names the operation: print .device of its "
+                "arguments.",
             ),
         )
         return
@@ -72,8 +72,8 @@ def hardcoded_cuda_device(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
         rule,
         text,
         (
-            f"The code says 'cuda' ({'.cuda(), .to(' + chr(39) + 'cuda' + chr(39) + ')'}, a default of a "
-            f"configuration), and this machine computes on {device}. torch's message misleads: "
+            "The code asks for the device cuda (.cuda(), .to('cuda'), a default of a configuration), and this "
+            f"machine computes on {device}. torch's message misleads: "
         )
         + (
             "no build for macOS has CUDA, this one is as it should be."
@@ -106,19 +106,19 @@ def _checkpoint(rule: Rule, facts: Facts, details: dict[str, str], text: Symptom
         rule,
         text,
         (
-            "The file was saved with tensors on a GPU number that this machine does not have; torch.load "
-            "puts them back where they were."
+            "The file was saved with tensors on a GPU number that this machine does not have; torch.load puts them "
+            "back where they were."
         )
         if count
         else (
-            "The file was saved with its tensors on a GPU, and torch.load wants to put them back there, but "
-            "this process has no such device."
+            "The file was saved with its tensors on a GPU, and torch.load wants to put them back there, but this "
+            "process has no such device."
         ),
         Remedy(
             text=(
                 f"Load with torch.load(path, map_location={target}) and move the model afterwards "
-                f"(model.to(device){', mps on a Mac' if mac else ''}). In somebody else's program look for a "
-                "newer release or a device option."
+                f"(model.to(device){', mps on a Mac' if mac else ''}). In somebody else's program look for a newer "
+                "release or a device option."
             ),
             commands=('grep -rn "torch.load(" --include="*.py" .',),
         ),
@@ -164,27 +164,26 @@ def _shape_why(*, state: bool, stack: bool, view: bool) -> str:
     if view:
         return "The tensor's memory is not laid out so that this view exists (after permute, transpose or slicing)."
     return (
-        "The operation needs dimensions that agree, and these do not: the input has another size than "
-        "the layer was made for, a dimension is missing, extra or swapped, or the last batch is smaller."
+        "The operation needs dimensions that agree, and these do not: the input has another size than the layer was "
+        "made for, a dimension is missing, extra or swapped, or the last batch is smaller."
     )
 
 
 def _shape_text(*, state: bool, stack: bool, view: bool) -> str:
     if state:
         return (
-            "Build the model with the checkpoint's own configuration, or leave the parts out that differ "
-            "(drop those keys and load with strict=False; strict=False alone does not forgive sizes)."
+            "Build the model with the checkpoint's own configuration, or leave the parts out that differ (drop "
+            "those keys and load with strict=False; strict=False alone does not forgive sizes)."
         )
     if stack:
         return "Resize, crop or pad in the dataset, or write a collate_fn that pads."
     if view:
         return "Use reshape(), or contiguous().view()."
     return (
-        "Print .shape of both sides in the last line of the traceback that is your own (or the "
-        "project's) code. Typical cures: in_features of the first Linear after flatten, channels against "
-        "(N, C, H, W), unsqueeze(0) for a single image, a transpose, "
-        "RGB against grey images, drop_last=True. In somebody else's program update it, and use the "
-        "model and the input sizes that it was written for."
+        "Print .shape of both sides in the last line of the traceback that is your own (or the project's) code. "
+        "Typical cures: in_features of the first Linear after flatten, channels against (N, C, H, W), unsqueeze(0) "
+        "for a single image, a transpose, RGB against grey images, drop_last=True. In somebody else's program "
+        "update it, and use the model and the input sizes that it was written for."
     )
 
 
@@ -198,8 +197,8 @@ def dtype_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
     mps64 = "float64" in text.text.lower() and "mps" in text.text.lower()
     if kernel:
         why = (
-            f"This operation has no kernel for {dtype} on the device that it ran on (half precision on the "
-            "CPU is the usual case)."
+            f"This operation has no kernel for {dtype} on the device that it ran on (half precision on the CPU is "
+            "the usual case)."
         )
         cure = (
             (
@@ -214,13 +213,13 @@ def dtype_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
         cure = "Cast to float32 before .to('mps'); NumPy makes float64 by default (astype('float32'))."
     else:
         why = (
-            "The two sides have different dtypes: float32 input for float16 weights (or the reverse), "
-            "float64 from NumPy, or labels and indices that are not integers."
+            "The two sides have different dtypes: float32 input for float16 weights (or the reverse), float64 from "
+            "NumPy, or labels and indices that are not integers."
         )
         cure = (
             "Cast both to one dtype: x = x.to(weight.dtype), .float() for data from NumPy, .long() for class "
-            "labels; or let torch.autocast(device_type, dtype=...) choose in forward. Load model and "
-            "pipeline parts with one torch_dtype."
+            "labels; or let torch.autocast(device_type, dtype=...) choose in forward. Load model and pipeline parts "
+            "with one torch_dtype."
         )
     yield code_error(rule, text, why, Remedy(text=cure))
 
@@ -240,18 +239,17 @@ def inplace_autograd(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         "Parameters and other leaves that require a gradient must not be changed in place while autograd records."
         if leaf
         else (
-            "A tensor was changed (x += y, x[...] = y, relu_, inplace=True, an optimiser step between two "
-            "backward passes) after an operation had saved it for its gradient."
+            "A tensor was changed (x += y, x[...] = y, relu_, inplace=True, an optimiser step between two backward "
+            "passes) after an operation had saved it for its gradient."
         ),
         Remedy(
             text="Change it under torch.no_grad(), or change a copy."
             if leaf
-            else "Write it out of place: x = x + y instead of x += y, torch.where or a clone() before assigning "
-            "to a slice, inplace=False. torch.autograd.set_detect_anomaly(True) prints the forward line of "
-            "the operation that failed; the culprit is a later change of its "
-            "result. In GAN-like loops call all backward passes before the optimiser steps, or detach() "
-            "between the networks. With DistributedDataParallel and several forward passes: "
-            "broadcast_buffers=False.",
+            else "Write it out of place: x = x + y instead of x += y, torch.where or a clone() before assigning to "
+            "a slice, inplace=False. torch.autograd.set_detect_anomaly(True) prints the forward line of the "
+            "operation that failed; the culprit is a later change of its result. In GAN-like loops call all "
+            "backward passes before the optimiser steps, or detach() between the networks. With "
+            "DistributedDataParallel and several forward passes: broadcast_buffers=False.",
         ),
     )
 
@@ -265,8 +263,8 @@ def backward_twice(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
             rule,
             text,
             (
-                "backward() frees what it used. A tensor of the last iteration (a hidden state, a running loss, "
-                "an embedding computed once before the loop) leads back into a graph that is gone."
+                "backward() frees what it used. A tensor of the last iteration (a hidden state, a running loss, an "
+                "embedding computed once before the loop) leads back into a graph that is gone."
             ),
             Remedy(
                 text=(
@@ -311,8 +309,8 @@ def missing_no_grad(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
             "The tensor still carries its graph, which NumPy does not know.",
             Remedy(
                 text=(
-                    "x.detach().cpu().numpy(); run evaluation under torch.no_grad() or torch.inference_mode(), which "
-                    "also saves memory."
+                    "x.detach().cpu().numpy(); run evaluation under torch.no_grad() or torch.inference_mode(), "
+                    "which also saves memory."
                 )
             ),
         )

@@ -9,8 +9,8 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive
 from envcheck.rules.base import Rule, rule
-from envcheck.rules.code_signs import code_error
-from envcheck.rules.driver_signs import at, detail, quoted, sign
+from envcheck.rules.code_signs import code_error, sign
+from envcheck.rules.driver_signs import at, detail, quoted
 
 _GPU_ECHOES = (
     "nccl-timeout",
@@ -41,23 +41,23 @@ def label_out_of_range(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     )
     if unit:
         why = (
-            "Binary cross entropy got values outside of 0 to 1 (no sigmoid in front of it, NaN, or labels "
-            "that are not 0 and 1)."
+            "Binary cross entropy got values outside of 0 to 1 (no sigmoid in front of it, NaN, or labels that are "
+            "not 0 and 1)."
         )
         cure = (
             "Use BCEWithLogitsLoss on the raw outputs, and check the targets' range; NaN outputs count as outside, too."
         )
     else:
         why = (
-            "Class labels have to lie between 0 and the number of classes - 1, embedding and gather indices "
-            "between 0 and the size - 1; one of them does not. The first assertion is the cause: after it "
-            "every CUDA call of the process fails, and NCCL, cuBLAS and others only report that."
+            "Class labels have to lie between 0 and the number of classes - 1, embedding and gather indices between "
+            "0 and the size - 1; one of them does not. The first assertion is the cause: after it every CUDA call "
+            "of the process fails, and NCCL, cuBLAS and others only report that."
         )
         cure = (
-            "Check labels.min() and labels.max() against the model's number of classes (labels that start at "
-            "1, a background or ignore value such as 255 or -1 that needs ignore_index, a tokenizer with "
-            "more tokens than the embedding, positions beyond the maximum length). "
-            "Run the failing batch on the CPU or with CUDA_LAUNCH_BLOCKING=1: then the traceback names the line."
+            "Check labels.min() and labels.max() against the model's number of classes (labels that start at 1, a "
+            "background or ignore value such as 255 or -1 that needs ignore_index, a tokenizer with more tokens "
+            "than the embedding, positions beyond the maximum length). Run the failing batch on the CPU or with "
+            "CUDA_LAUNCH_BLOCKING=1: then the traceback names the line."
         )
     yield code_error(
         rule,
@@ -86,13 +86,13 @@ def nan_loss(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         rule,
         text,
         (
-            "The model's outputs contain NaN or infinity, so no token can be drawn: float16 that overflows, "
-            "damaged or wrongly quantised weights."
+            "The model's outputs contain NaN or infinity, so no token can be drawn: float16 that overflows, damaged "
+            "or wrongly quantised weights."
         )
         if sampling
         else (
-            "The training diverges: a learning rate that is too high, bad data (NaN, infinity, division by "
-            "zero, log of 0, empty targets), or float16 that overflows."
+            "The training diverges: a learning rate that is too high, bad data (NaN, infinity, division by zero, "
+            "log of 0, empty targets), or float16 that overflows."
         ),
         Remedy(
             text="Load the model in bfloat16 or float32 instead of float16, and see whether its file is whole."
@@ -100,14 +100,14 @@ def nan_loss(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             else (
                 "In this order: a tenth of the learning rate and a warm-up; check inputs and targets with "
                 "torch.isfinite; without mixed precision, or with bfloat16; clip gradients (clip_grad_norm_); an "
-                "epsilon in log, sqrt and division; torch.autograd.set_detect_anomaly(True) for a few steps "
-                "names the operation."
+                "epsilon in log, sqrt and division; torch.autograd.set_detect_anomaly(True) for a few steps names "
+                "the operation."
             ),
         ),
         confidence="likely",
         otherwise=(
-            "If the same program with the same seed is fine on another machine or in float32 on the CPU: "
-            "wrong results of this GPU or release (envcheck smoke)."
+            "If the same program with the same seed is fine on another machine or in float32 on the CPU: wrong "
+            "results of this GPU or release (envcheck smoke)."
         ),
         title="The model's probabilities contain NaN or infinity." if sampling else "",
     )
@@ -135,17 +135,17 @@ def loss_flat(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         rule,
         text,
         (
-            f"The loss stays at {value}, which is ln({classes}): the outputs are what guessing among "
-            f"{classes} classes gives."
+            f"The loss stays at {value}, which is ln({classes}): the outputs are what guessing among {classes} "
+            "classes gives."
         )
         if classes
         else f"The loss stays at {value}.",
         Remedy(
             text=(
-                "Overfit one batch first: if even that does not work, check that optimizer.step() is called, "
-                "that the optimiser has the model's parameters (made after .to(device)), that gradients are not "
-                "None or 0, that softmax is not applied before CrossEntropyLoss, that labels belong to their "
-                "inputs, and that inputs are scaled. Then vary the learning rate by factors of ten."
+                "Overfit one batch first: if even that does not work, check that optimizer.step() is called, that "
+                "the optimiser has the model's parameters (made after .to(device)), that gradients are not None or "
+                "0, that softmax is not applied before CrossEntropyLoss, that labels belong to their inputs, and "
+                "that inputs are scaled. Then vary the learning rate by factors of ten."
             ),
         ),
         confidence="possible",
@@ -164,8 +164,8 @@ def missing_zero_grad(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         rule,
         text,
         (
-            "The loop that is shown calls backward() and step() without zero_grad(): gradients of all "
-            "earlier batches add up, and training drifts or diverges."
+            "The loop that is shown calls backward() and step() without zero_grad(): gradients of all earlier "
+            "batches add up, and training drifts or diverges."
         ),
         Remedy(
             text=(
@@ -189,13 +189,13 @@ def missing_eval_mode(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         rule,
         text,
         (
-            "In training mode batch normalisation needs more than one value for each channel; a batch of one "
-            "sample has not (inference without eval(), or a last batch of one)."
+            "In training mode batch normalisation needs more than one value for each channel; a batch of one sample "
+            "has not (inference without eval(), or a last batch of one)."
         ),
         Remedy(
             text=(
-                "Call model.eval() for inference (and model.train() for training); in training use "
-                "drop_last=True or a larger batch."
+                "Call model.eval() for inference (and model.train() for training); in training use drop_last=True "
+                "or a larger batch."
             )
         ),
     )
@@ -216,8 +216,8 @@ def ddp_unused_parameters(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
         rule,
         text,
         (
-            "DistributedDataParallel waits for the gradient of every parameter, once a step; some were not "
-            "used in the loss, or were used twice (checkpointing, shared modules)."
+            "DistributedDataParallel waits for the gradient of every parameter, once a step; some were not used in "
+            "the loss, or were used twice (checkpointing, shared modules)."
         ),
         Remedy(
             text=(
@@ -246,8 +246,8 @@ def dataloader_worker_main_guard(rule: Rule, facts: Facts, matrix: Matrix) -> It
         rule,
         text,
         (
-            "On Windows and macOS workers are started by spawn: each imports the script anew, and a script "
-            "that starts its loop at import time starts workers of workers."
+            "On Windows and macOS workers are started by spawn: each imports the script anew, and a script that "
+            "starts its loop at import time starts workers of workers."
         ),
         Remedy(
             text=(
@@ -260,8 +260,8 @@ def dataloader_worker_main_guard(rule: Rule, facts: Facts, matrix: Matrix) -> It
         otherwise=""
         if sure
         else (
-            "With the guard in place: a dataset that cannot be pickled (lambdas, open files), or Windows' "
-            "page file (WinError 1455)."
+            "With the guard in place: a dataset that cannot be pickled (lambdas, open files), or Windows' page file "
+            "(WinError 1455)."
         ),
     )
 
@@ -281,9 +281,9 @@ def dataloader_not_picklable(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
         rule,
         text,
         (
-            "Where workers start by spawn (Windows, macOS, Python 3.14 on Linux: forkserver), dataset, "
-            "transforms and collate function travel as a pickle; lambdas, functions inside functions, open "
-            "files, locks and classes defined in a notebook cannot."
+            "Where workers start by spawn (Windows, macOS, Python 3.14 on Linux: forkserver), dataset, transforms "
+            "and collate function travel as a pickle; lambdas, functions inside functions, open files, locks and "
+            "classes defined in a notebook cannot."
         ),
         Remedy(
             text=(
@@ -307,8 +307,8 @@ def weights_only_load(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         rule,
         text,
         (
-            "Since torch 2.6 torch.load reads tensors and plain containers only (weights_only=True), because "
-            "a pickle can run any code; this checkpoint contains other Python objects."
+            "Since torch 2.6 torch.load reads tensors and plain containers only (weights_only=True), because a "
+            "pickle can run any code; this checkpoint contains other Python objects."
         ),
         Remedy(
             text=(
@@ -317,9 +317,9 @@ def weights_only_load(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
                 else "Allow the classes it names with torch.serialization.add_safe_globals([...]). "
             )
             + (
-                "weights_only=False loads everything, and runs whatever is in the file: only for files whose "
-                "author you trust. Better for good: update the library that made it, save state_dict() only, or "
-                "use safetensors."
+                "weights_only=False loads everything, and runs whatever is in the file: only for files whose author "
+                "you trust. Better for good: update the library that made it, save state_dict() only, or use "
+                "safetensors."
             ),
         ),
         values=(f"torch {version}" if version else None,),
@@ -342,8 +342,8 @@ def checkpoint_damaged(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         "error",
         seen=quoted(text),
         why=(
-            "The file ends too early or holds something else: an interrupted download, a full disk while "
-            f"saving, a save that another rank was still writing. {pointer}"
+            "The file ends too early or holds something else: an interrupted download, a full disk while saving, a "
+            f"save that another rank was still writing. {pointer}"
         ).strip(),
         remedy=Remedy(
             text=(

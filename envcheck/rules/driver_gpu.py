@@ -45,16 +45,15 @@ def fabric_manager_not_running(rule: Rule, facts: Facts, matrix: Matrix) -> Iter
             f"fabric state of the GPUs: {', '.join(sorted(states))}" if states else None,
             f"driver {driver}" if driver else None,
         ),
-        why="On machines with NVSwitch (HGX, DGX) CUDA starts only after nvidia-fabricmanager, in exactly "
-        "the driver's version, has set up "
-        "the fabric. Until then every CUDA call answers 802, although nvidia-smi lists the GPUs.",
+        why="On machines with NVSwitch (HGX, DGX) CUDA starts only after nvidia-fabricmanager, in exactly the "
+        "driver's version, has set up the fabric. Until then every CUDA call answers 802, although nvidia-smi lists "
+        "the GPUs.",
         remedy=_fabric_remedy(facts, driver),
         confidence="certain" if down or other or sign(facts, "fabric-manager-text") else "likely",
         otherwise=""
         if down or other
-        else "Without NVSwitch (nvidia-smi topo -m shows no NV links) 802 also comes from confidential "
-        "computing that is not set "
-        "ready, and from kernels whose address randomisation collides with nvidia_uvm (dmesg: "
+        else "Without NVSwitch (nvidia-smi topo -m shows no NV links) 802 also comes from confidential computing "
+        "that is not set ready, and from kernels whose address randomisation collides with nvidia_uvm (dmesg: "
         "request_free_mem_region; boot with nokaslr).",
         line=at(text),
     )
@@ -70,8 +69,8 @@ def _other_version(facts: Facts) -> str | None:
 def _fabric_remedy(facts: Facts, driver: str | None) -> Remedy:
     branch = (driver or "").split(".")[0] or "NNN"
     text = (
-        "Install and start the fabric manager of exactly the driver's version, then see that the fabric "
-        "state is Completed."
+        "Install and start the fabric manager of exactly the driver's version, then see that the fabric state is "
+        "Completed."
     )
     if driver_signs.in_container(facts):
         text = "Nothing in the image can mend this: on the host, " + text[0].lower() + text[1:]
@@ -129,15 +128,14 @@ def cuda_unknown_error(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     yield rule.finding(
         "error",
         seen=quoted(text, None if text else f"cuInit answers {cuda_code(facts)} (unknown error)", quoted(hmm) or None),
-        why="The driver is there and its memory module nvidia_uvm is in a bad state or missing, typically "
-        "after suspend and resume, after a driver "
-        "update or a crash of the GPU."
+        why="The driver is there and its memory module nvidia_uvm is in a bad state or missing, typically after "
+        "suspend and resume, after a driver update or a crash of the GPU."
         + (" The hint about an environment variable in the message has nothing to do with it." if hint else ""),
         remedy=_hmm_remedy() if hmm else _uvm_remedy(facts),
         confidence="likely",
         otherwise=(
-            "If it stays after a reboot: sudo dmesg | grep -i -e nvrm -e xid. In a container: "
-            "/dev/nvidia-uvm has to be passed in."
+            "If it stays after a reboot: sudo dmesg | grep -i -e nvrm -e xid. In a container: /dev/nvidia-uvm has "
+            "to be passed in."
         ),
         line=at(text),
     )
@@ -150,10 +148,9 @@ def _uvm_remedy(facts: Facts) -> Remedy:
             commands=("nvidia-smi",),
         )
     return Remedy(
-        text=f"End the programs that use the GPU and reload the module {driver_signs.on_host(facts)}(reboot if "
-        "it is in use). To keep it from coming back after suspend, "
-        "let the driver save its memory: option NVreg_PreserveVideoMemoryAllocations=1 and the "
-        "nvidia-suspend and nvidia-resume services.",
+        text=f"End the programs that use the GPU and reload the module {driver_signs.on_host(facts)}(reboot if it is "
+        "in use). To keep it from coming back after suspend, let the driver save its memory: option "
+        "NVreg_PreserveVideoMemoryAllocations=1 and the nvidia-suspend and nvidia-resume services.",
         commands=(
             "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
             "sudo nvidia-modprobe -u -c=0",
@@ -197,24 +194,23 @@ def gpu_exclusive_mode(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         "error",
         seen=quoted(text, modes or None),
         why=(
-            "In compute mode Exclusive_Process a GPU accepts one process only; every further one is refused, "
-            "even with memory left."
+            "In compute mode Exclusive_Process a GPU accepts one process only; every further one is refused, even "
+            "with memory left."
         )
         if closed
         else "CUDA refuses the GPU: its compute mode is exclusive and another process has it, or the GPU hangs.",
         remedy=Remedy(
             text=(
-                "End the process that has the GPU (nvidia-smi lists it), or set the compute mode to DEFAULT; on "
-                "a cluster ask for a GPU of your own."
+                "End the process that has the GPU (nvidia-smi lists it), or set the compute mode to DEFAULT; on a "
+                "cluster ask for a GPU of your own."
             ),
             commands=("nvidia-smi -q -d COMPUTE", "sudo nvidia-smi -c DEFAULT"),
         ),
         confidence="certain" if closed else "possible",
         otherwise=""
         if closed
-        else "If the compute mode is Default: a GPU that hangs (Xid lines in dmesg, reboot), a vGPU without "
-        "licence or with a guest driver "
-        "that does not fit the host, or MPS (nvidia-cuda-mps-control) that died.",
+        else "If the compute mode is Default: a GPU that hangs (Xid lines in dmesg, reboot), a vGPU without licence "
+        "or with a guest driver that does not fit the host, or MPS (nvidia-cuda-mps-control) that died.",
         line=at(text) or driver_signs.line_of(facts, "nvidia.gpus"),
     )
 
@@ -273,6 +269,7 @@ def xids(facts: Facts) -> Iterator[tuple[int, str, int | None]]:
         "nccl-timeout",
         "nccl-network",
         "gpu-exclusive-mode",
+        "wrong-results",
     ),
 )
 def gpu_hardware_fault(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -301,8 +298,8 @@ def gpu_hardware_fault(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
             quoted(sign(facts, "pcie-fatal")) or None,
         ),
         why=(
-            "Such errors come from the card, its memory, its power or its slot (PCIe), not from Python "
-            "packages or their versions."
+            "Such errors come from the card, its memory, its power or its slot (PCIe), not from Python packages or "
+            "their versions."
         ),
         remedy=_fault_remedy(number, text, facts),
         confidence="likely" if number in (119, 120) else "certain",
@@ -333,8 +330,8 @@ def _fault_remedy(number: int | None, text: Symptom | None, facts: Facts) -> Rem
     if bus:
         return Remedy(
             text="Power the machine off completely and on again. Then check temperature, power supply and its "
-            "cables, riser and slot (reseat the card); lower "
-            "the power limit to see whether power is the cause; test the card in another machine.",
+            "cables, riser and slot (reseat the card); lower the power limit to see whether power is the cause; "
+            "test the card in another machine.",
             commands=(
                 "sudo dmesg | grep -i -e xid -e aer",
                 "nvidia-smi -q -d TEMPERATURE,POWER",
@@ -350,9 +347,8 @@ def _fault_remedy(number: int | None, text: Symptom | None, facts: Facts) -> Rem
             commands=("sudo dmesg | grep -i xid", "nvidia-smi"),
         )
     return Remedy(
-        text="Run the job on another GPU or node and report this one to its administrator. The owner resets "
-        "the GPU (or reboots), reads the ECC counters "
-        "and has the card replaced if the errors come back.",
+        text="Run the job on another GPU or node and report this one to its administrator. The owner resets the GPU "
+        "(or reboots), reads the ECC counters and has the card replaced if the errors come back.",
         commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "sudo nvidia-smi --gpu-reset -i 0"),
     )
 
@@ -397,8 +393,8 @@ def cpu_lacks_avx(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
             f"its flags lack {' and '.join(lacks)}" if lacks else None,
         ),
         why=(
-            "torch's x86 binaries contain code for AVX and AVX2, in places without a test whether the CPU "
-            "has them; a CPU without them stops the program."
+            "torch's x86 binaries contain code for AVX and AVX2, in places without a test whether the CPU has them; "
+            "a CPU without them stops the program."
         )
         + (
             " A virtual machine shows only the features that its CPU model names, not those of the host."
@@ -410,8 +406,8 @@ def cpu_lacks_avx(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
         otherwise=""
         if known
         else (
-            "See whether avx2 is among the flags (grep -o -w avx2 /proc/cpuinfo | head -1); if it is, "
-            "another library stopped the program."
+            "See whether avx2 is among the flags (grep -o -w avx2 /proc/cpuinfo | head -1); if it is, another "
+            "library stopped the program."
         ),
         line=at(stopped),
     )
@@ -430,8 +426,8 @@ def _avx_remedy(facts: Facts, *, virtual: bool) -> Remedy:
         )
     first = (
         (
-            "Give the virtual machine the host's CPU model (QEMU/libvirt: -cpu host or host-passthrough, "
-            "Proxmox: CPU type host) and start it anew. "
+            "Give the virtual machine the host's CPU model (QEMU/libvirt: -cpu host or host-passthrough, Proxmox: "
+            "CPU type host) and start it anew. "
         )
         if virtual
         else "Run it on a CPU with AVX2. "
@@ -439,8 +435,8 @@ def _avx_remedy(facts: Facts, *, virtual: bool) -> Remedy:
     return Remedy(
         text=first
         + (
-            "Where that is impossible: ATEN_CPU_CAPABILITY=default keeps torch's own kernels from AVX, which "
-            "helps with many releases; else build torch on that CPU."
+            "Where that is impossible: ATEN_CPU_CAPABILITY=default keeps torch's own kernels from AVX, which helps "
+            "with many releases; else build torch on that CPU."
         ),
         commands=(
             "grep -o -w -e avx -e avx2 /proc/cpuinfo | sort | uniq -c",

@@ -20,9 +20,8 @@ _CUDA_STARTS = (
 )
 
 _IN_IMAGE = (
-    "Remove every NVIDIA driver package (libnvidia-*, nvidia-driver-*, cuda-drivers, libcuda1) from "
-    "the container image: only the host "
-    "carries the driver, and the container toolkit mounts the host's libraries over the image."
+    "Remove every NVIDIA driver package (libnvidia-*, nvidia-driver-*, cuda-drivers, libcuda1) from the container "
+    "image: only the host carries the driver, and the container toolkit mounts the host's libraries over the image."
 )
 
 
@@ -51,8 +50,8 @@ def nvml_driver_library_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> It
         seen=quoted(text, f"kernel module {kernel}" if kernel else None, f"library {library}" if library else None)
         or "nvidia-smi: driver/library version mismatch",
         why=(
-            "The libraries refuse to talk to a kernel module of another version, so nvidia-smi fails and "
-            "CUDA cannot start."
+            "The libraries refuse to talk to a kernel module of another version, so nvidia-smi fails and CUDA "
+            "cannot start."
         ),
         remedy=_remedy(facts, two_places=two_places),
         line=at(text) or driver_signs.line_of(facts, "nvidia.smi_error", "nvidia.driver_version"),
@@ -65,18 +64,15 @@ def _remedy(facts: Facts, *, two_places: bool) -> Remedy:
     if two_places:
         return Remedy(
             text=f"nvidia-smi works on the host, so the driver there is in order. {_IN_IMAGE} Then start the "
-            "container again. (Where the "
-            "same machine itself says so: its driver was updated while the old module stayed loaded; reboot it.)",
+            "container again. (Where the same machine itself says so: its driver was updated while the old module "
+            "stayed loaded; reboot it.)",
             commands=("dpkg -l | grep -i nvidia",),
         )
     return Remedy(
-        text="The driver's packages were updated while the old module stayed loaded: reboot. Without a "
-        "reboot: end every program that uses "
-        "the GPU, unload the modules and load them again. If it comes back after a reboot, two driver "
-        "installations are mixed (packages "
-        "and a .run file): remove both and install one. If this shows inside a container only: remove "
-        "the NVIDIA driver packages "
-        "from the image, the driver belongs to the host.",
+        text="The driver's packages were updated while the old module stayed loaded: reboot. Without a reboot: end "
+        "every program that uses the GPU, unload the modules and load them again. If it comes back after a reboot, "
+        "two driver installations are mixed (packages and a .run file): remove both and install one. If this shows "
+        "inside a container only: remove the NVIDIA driver packages from the image, the driver belongs to the host.",
         commands=(
             "cat /proc/driver/nvidia/version",
             "sudo reboot",
@@ -120,13 +116,12 @@ def _error_803(rule: Rule, facts: Facts, text: Symptom | None, odd: str | None) 
     kernel = facts.nvidia.kernel_driver_version or facts.nvidia.driver_version
     place = (
         (
-            f"{_IN_IMAGE} Take /usr/local/cuda/compat off LD_LIBRARY_PATH, too. After a driver update on the "
-            "host, reboot the host and start the container anew."
+            f"{_IN_IMAGE} Take /usr/local/cuda/compat off LD_LIBRARY_PATH, too. After a driver update on the host, "
+            "reboot the host and start the container anew."
         )
         if container
-        else "Bring every driver package to one version and reboot. Take directories with another "
-        "libcuda.so.1 (/usr/local/cuda/compat, old driver "
-        "files, a copy inside a container image) off LD_LIBRARY_PATH."
+        else "Bring every driver package to one version and reboot. Take directories with another libcuda.so.1 "
+        "(/usr/local/cuda/compat, old driver files, a copy inside a container image) off LD_LIBRARY_PATH."
     )
     return rule.finding(
         "error",
@@ -136,9 +131,8 @@ def _error_803(rule: Rule, facts: Facts, text: Symptom | None, odd: str | None) 
             f"driver {kernel}" if kernel else None,
             f"loaded: {odd}" if odd else None,
         ),
-        why="libcuda and the kernel module have to be of one release; CUDA error 803 says that they are not: "
-        "after an update without a "
-        "reboot, or because another copy of libcuda is found first.",
+        why="libcuda and the kernel module have to be of one release; CUDA error 803 says that they are not: after "
+        "an update without a reboot, or because another copy of libcuda is found first.",
         remedy=Remedy(
             text=place,
             commands=("cat /proc/driver/nvidia/version", "ldconfig -p | grep libcuda.so", "echo $LD_LIBRARY_PATH"),
@@ -200,8 +194,7 @@ def _mixed_packages(rule: Rule, facts: Facts, packages: dict[str, str]) -> Findi
         why="Libraries and kernel module of the driver only work in one and the same version.",
         remedy=Remedy(
             text="Bring all driver packages to one version from one repository (two repositories that both offer "
-            "the driver are the usual "
-            "cause: keep one), then reboot.",
+            "the driver are the usual cause: keep one), then reboot.",
             commands=commands,
         ),
         confidence="likely",
@@ -245,15 +238,12 @@ def cuda_forward_compat(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
             consumer,
             f"loaded: {compat.path}" if compat else None,
         ),
-        why="The compat libraries (cuda-compat, /usr/local/cuda/compat in CUDA images) let an older kernel "
-        "driver run a newer CUDA on "
-        "data-centre GPUs only. On any other GPU CUDA answers with error 804 and does not start.",
+        why="The compat libraries (cuda-compat, /usr/local/cuda/compat in CUDA images) let an older kernel driver "
+        "run a newer CUDA on data-centre GPUs only. On any other GPU CUDA answers with error 804 and does not start.",
         remedy=Remedy(
             text="Take the compat directory off LD_LIBRARY_PATH and the loader's configuration. If CUDA then says "
-            f"that the driver is too low: {update} "
-            "In a container also update nvidia-container-toolkit (release 1.4.0 mounted the compat libraries "
-            "by mistake), or take an image "
-            "with an older CUDA.",
+            f"that the driver is too low: {update} In a container also update nvidia-container-toolkit (release "
+            "1.4.0 mounted the compat libraries by mistake), or take an image with an older CUDA.",
             commands=("echo $LD_LIBRARY_PATH", "ldconfig -p | grep libcuda.so", "unset LD_LIBRARY_PATH"),
         ),
         line=at(text),

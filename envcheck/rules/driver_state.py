@@ -96,8 +96,8 @@ def _reason(facts: Facts, matrix: Matrix, text: Symptom | None) -> tuple[str, Re
         return "", remedies.driver_update(facts, matrix, _minimum(facts, matrix))
     update = remedies.driver_update(facts, matrix, _minimum(facts, matrix))
     first = (
-        "See why the module is not loaded: it may be missing for a new kernel, held off by nouveau or "
-        "refused by Secure Boot."
+        "See why the module is not loaded: it may be missing for a new kernel, held off by nouveau or refused by "
+        "Secure Boot."
     )
     checks = (
         "lsmod | grep -e nvidia -e nouveau",
@@ -121,9 +121,8 @@ def _minimum(facts: Facts, matrix: Matrix) -> str:
 def _drop_nouveau(facts: Facts) -> Remedy:
     image = "sudo update-initramfs -u" if driver_signs.debian_like(facts) else "sudo dracut --force"
     return Remedy(
-        text="Install the NVIDIA driver from the distribution's packages (they switch nouveau off); where it "
-        "is installed "
-        "already, keep nouveau from loading, rebuild the boot image and reboot.",
+        text="Install the NVIDIA driver from the distribution's packages (they switch nouveau off); where it is "
+        "installed already, keep nouveau from loading, rebuild the boot image and reboot.",
         commands=(
             (
                 "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
@@ -139,9 +138,8 @@ def _sign_module(facts: Facts) -> Remedy:
     ubuntu = (facts.system.distro or "") in ("ubuntu", "linuxmint", "pop", "")
     key = "/var/lib/shim-signed/mok/MOK.der" if ubuntu else "/var/lib/dkms/mok.pub"
     return Remedy(
-        text="Enrol the key that signs the module (choose a password, then confirm it in the blue screen of "
-        "the next boot), "
-        "or use the distribution's signed module packages, or switch Secure Boot off in the firmware.",
+        text="Enrol the key that signs the module (choose a password, then confirm it in the blue screen of the "
+        "next boot), or use the distribution's signed module packages, or switch Secure Boot off in the firmware.",
         commands=("mokutil --sb-state", f"sudo mokutil --import {key}", "sudo reboot"),
     )
 
@@ -153,9 +151,8 @@ def _rebuild(facts: Facts) -> Remedy:
         else "sudo dnf install kernel-devel-$(uname -r)"
     )
     return Remedy(
-        text="Most often the kernel was updated and the module was not built for it: install the headers of "
-        "the running "
-        "kernel, let DKMS build the module, load it.",
+        text="Most often the kernel was updated and the module was not built for it: install the headers of the "
+        "running kernel, let DKMS build the module, load it.",
         commands=("uname -r", "dkms status", headers, "sudo dkms autoinstall", "sudo modprobe nvidia", "nvidia-smi"),
     )
 
@@ -172,8 +169,7 @@ def _host_has_none(rule: Rule, facts: Facts, matrix: Matrix, text: Symptom) -> F
         + (": not even its library libnvidia-ml.so.1 is installed on the host." if missing else "."),
         remedy=Remedy(
             text="Nothing in the image can mend this. On the host, nvidia-smi has to work first: install or load "
-            "the NVIDIA "
-            "driver there (on Windows with Docker Desktop: the Windows driver), then start the container "
+            "the NVIDIA driver there (on Windows with Docker Desktop: the Windows driver), then start the container "
             f"again. {_plain(update, facts)}",
             commands=("nvidia-smi", "sudo modprobe nvidia") if facts.system.os != "windows" else ("nvidia-smi",),
         ),
@@ -205,8 +201,7 @@ def _torch_says_so(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
         ),
         confidence="likely",
         otherwise="In a container: it was started without the GPU (docker run --gpus all). Without an NVIDIA GPU: "
-        "choose the "
-        "CPU device in the program.",
+        "choose the CPU device in the program.",
         line=at(text),
     )
 
@@ -236,22 +231,22 @@ def driver_kernel_incompatible(rule: Rule, facts: Facts, matrix: Matrix) -> Iter
         seen=quoted(text, f"kernel {kernel}" if kernel else None, f"driver {driver}" if driver else None),
         why="The module that is on disk was made for another kernel."
         if loads
-        else "This driver release does not know this kernel's "
-        "interfaces (or headers and compiler do not fit), so after the kernel update there is no module to load.",
+        else "This driver release does not know this kernel's interfaces (or headers and compiler do not fit), so "
+        "after the kernel update there is no module to load.",
         remedy=Remedy(
             text="Rebuild the module for the running kernel."
             if loads
-            else "Install a newer release of the driver branch (it follows new kernels), or boot the "
-            "previous kernel until there is one; make sure that the headers of the running kernel and its "
-            "compiler are installed.",
+            else "Install a newer release of the driver branch (it follows new kernels), or boot the previous "
+            "kernel until there is one; make sure that the headers of the running kernel and its compiler are "
+            "installed.",
             commands=("uname -r", "dkms status", "sudo dkms autoinstall", "sudo modprobe nvidia"),
         ),
         confidence="certain" if loads else "likely",
         otherwise=""
         if loads
         else (
-            "The log that the message names (make.log) has the first error: missing headers or another gcc "
-            "than the kernel's are as common."
+            "The log that the message names (make.log) has the first error: missing headers or another gcc than the "
+            "kernel's are as common."
         ),
         line=at(text),
     )
@@ -278,15 +273,12 @@ def driver_cannot_init_gpu(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     yield rule.finding(
         "error",
         seen=quoted(quote, "nvidia-smi finds no device" if none else None, _card(facts)),
-        why="The kernel module found the card and its initialisation failed, mostly because the firmware "
-        "gave it no address "
-        "window that is large enough, or because the card or its power is at fault.",
+        why="The kernel module found the card and its initialisation failed, mostly because the firmware gave it no "
+        "address window that is large enough, or because the card or its power is at fault.",
         remedy=Remedy(
-            text="In the BIOS switch on Above 4G Decoding and Resizable BAR, and update the BIOS; power the "
-            "machine off "
-            "completely once. With a Blackwell GPU make sure that the open kernel modules are installed. In "
-            "a virtual machine the "
-            "host has to hand over the large address window.",
+            text="In the BIOS switch on Above 4G Decoding and Resizable BAR, and update the BIOS; power the machine "
+            "off completely once. With a Blackwell GPU make sure that the open kernel modules are installed. In a "
+            "virtual machine the host has to hand over the large address window.",
             commands=(
                 "sudo dmesg | grep -i -e nvrm -e 'BAR' | head -40",
                 "sudo lspci -vv -d 10de: | grep -i -e region -e lnksta",
@@ -316,9 +308,8 @@ def _no_devices(rule: Rule, facts: Facts) -> Finding:
         why="The kernel module is loaded, yet no GPU was started by it.",
         remedy=Remedy(
             text="Look at the kernel log: RmInitAdapter failures mean BIOS settings (Above 4G Decoding, Resizable "
-            "BAR), power or a "
-            "card that is not seated; a message about open or legacy modules means another flavour or branch "
-            "of the driver.",
+            "BAR), power or a card that is not seated; a message about open or legacy modules means another flavour "
+            "or branch of the driver.",
             commands=("lspci -nnk -d 10de:", "sudo dmesg | grep -i nvrm | head -40"),
         ),
         confidence="possible",
@@ -343,13 +334,13 @@ def nvidia_smi_hangs(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         seen=f"nvidia-smi did not answer{seconds}"
         + ("" if works is None else "; CUDA itself " + ("works" if works else "does not start either")),
         why=(
-            "A process waits in the driver: a GPU that hangs, or one that takes long to start because "
-            "persistence mode is off."
+            "A process waits in the driver: a GPU that hangs, or one that takes long to start because persistence "
+            "mode is off."
         ),
         remedy=Remedy(
             text=(
-                "Look for Xid lines in the kernel log. With many GPUs switch persistence on; a GPU that hangs "
-                "needs a reset or a reboot."
+                "Look for Xid lines in the kernel log. With many GPUs switch persistence on; a GPU that hangs needs "
+                "a reset or a reboot."
             ),
             commands=("sudo dmesg | grep -i -e xid -e nvrm | tail", "sudo nvidia-smi -pm 1", "sudo reboot"),
         ),

@@ -113,8 +113,8 @@ def _image_needs_more(rule: Rule, facts: Facts, matrix: Matrix, required: Sympto
     if same_family:
         text += (
             f" The driver's CUDA {has} and the image's {needs} are one family, so the image may also be started with "
-            "NVIDIA_DISABLE_REQUIRE=1 (minor-version compatibility: all but code that is compiled for the "
-            "GPU at run time works)."
+            "NVIDIA_DISABLE_REQUIRE=1 (minor-version compatibility: all but code that is compiled for the GPU at "
+            "run time works)."
         )
     return rule.finding(
         "error",
@@ -137,8 +137,8 @@ def _ptx_too_new(rule: Rule, facts: Facts, matrix: Matrix, ptx: Symptom) -> Find
         if minimum and (older or driver is None)
         else Remedy(
             text=(
-                "Update the NVIDIA driver to the newest branch that the GPU has, or build the program with an "
-                "older CUDA toolkit."
+                "Update the NVIDIA driver to the newest branch that the GPU has, or build the program with an older "
+                "CUDA toolkit."
             )
         )
     )
@@ -151,16 +151,15 @@ def _ptx_too_new(rule: Rule, facts: Facts, matrix: Matrix, ptx: Symptom) -> Find
             f"CUDA {has} at most" if has else None,
             f"torch for CUDA {cuda}" if cuda else None,
         ),
-        why="Part of the program is PTX, which the driver itself has to compile, and it knows only the PTX "
-        "of its own CUDA "
-        "and older ones. Minor-version compatibility does not cover this.",
+        why="Part of the program is PTX, which the driver itself has to compile, and it knows only the PTX of its "
+        "own CUDA and older ones. Minor-version compatibility does not cover this.",
         remedy=update,
         confidence="certain" if older else "likely",
         otherwise=""
         if older
         else (
-            "If torch alone works (torch.rand(2, device='cuda') + 1), the PTX comes from an extension or "
-            "from Triton's ptxas."
+            "If torch alone works (torch.rand(2, device='cuda') + 1), the PTX comes from an extension or from "
+            "Triton's ptxas."
         ),
         line=at(ptx),
     )
@@ -302,8 +301,7 @@ def _insufficient(rule: Rule, facts: Facts, matrix: Matrix, text: Symptom, cuda:
         remedy=_remedy(facts, matrix, cuda, None, floor),
         confidence="likely",
         otherwise="A machine or a container without any NVIDIA driver gives the same message: see whether "
-        "nvidia-smi works there, "
-        "and what CUDA Version its first line shows.",
+        "nvidia-smi works there, and what CUDA Version its first line shows.",
         line=at(text),
     )
 
@@ -395,8 +393,8 @@ def _reasons(facts: Facts, matrix: Matrix, gpu: derive.Gpu, row: Architecture) -
     """Why a driver does not fit a GPU, and the way out, by the kind of misfit."""
     last, first = row.last_driver_branch, row.min_driver_branch
     back = (
-        f"Go back to the NVIDIA driver branch {last} (with proprietary kernel modules) and hold it there: its updates "
-        "continue, newer branches will not take this GPU back."
+        f"Go back to the NVIDIA driver branch {last} (with proprietary kernel modules) and hold it there: its "
+        "updates continue, newer branches will not take this GPU back."
     )
     opened = (
         f"{row.name} GPUs run with the open flavour of the NVIDIA kernel modules, and the proprietary one is loaded."
@@ -466,13 +464,13 @@ def cuda_versions(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
     ]
     parts.append(f"nvcc on this machine is {nvcc}" if nvcc else "")
     why = (
-        "They may differ: the driver's number is a maximum, torch uses the CUDA that it brings, and nvcc "
-        "only compiles extensions."
+        "They may differ: the driver's number is a maximum, torch uses the CUDA that it brings, and nvcc only "
+        "compiles extensions."
     )
     if lower:
         why += (
-            " Driver and build are of one CUDA family (minor-version compatibility); only code that the "
-            "driver compiles at run time is left out."
+            " Driver and build are of one CUDA family (minor-version compatibility); only code that the driver "
+            "compiles at run time is left out."
         )
     text = "Nothing to do."
     if nvcc and nvcc.split(".")[0] != built.value.split(".")[0]:

@@ -53,13 +53,13 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 _ONE_SLICE = (
-    "A CUDA process enumerates one MIG slice only, however many there are and whatever nvidia-smi "
-    "lists, so device counts and indices do not fit."
+    "A CUDA process enumerates one MIG slice only, however many there are and whatever nvidia-smi lists, so device "
+    "counts and indices do not fit."
 )
 _CHOOSE_SLICE = Remedy(
-    text="Give each process exactly one slice: set CUDA_VISIBLE_DEVICES to the UUID of one MIG device "
-    "before Python starts, and use cuda:0 in the program. Training over several "
-    "slices of one GPU in one job is not possible: switch MIG off for that.",
+    text="Give each process exactly one slice: set CUDA_VISIBLE_DEVICES to the UUID of one MIG device before Python "
+    "starts, and use cuda:0 in the program. Training over several slices of one GPU in one job is not possible: "
+    "switch MIG off for that.",
     commands=("nvidia-smi -L", "CUDA_VISIBLE_DEVICES=MIG-<uuid> python train.py"),
 )
 _MAKE_SLICE = Remedy(
@@ -68,8 +68,8 @@ _MAKE_SLICE = Remedy(
 )
 _UPDATE_PROGRAM = Remedy(
     text=(
-        "Update the program (newer releases accept UUIDs), or give the container or job one slice so "
-        "that the number 0 does."
+        "Update the program (newer releases accept UUIDs), or give the container or job one slice so that the "
+        "number 0 does."
     ),
     commands=("nvidia-smi -L", "echo $CUDA_VISIBLE_DEVICES"),
 )
@@ -112,8 +112,7 @@ def _finding(
         otherwise=""
         if sure
         else "Without MIG (nvidia-smi -L shows none): the device count changed after CUDA started, mostly by "
-        "setting CUDA_VISIBLE_DEVICES inside the program after "
-        "torch was imported; set it before Python starts.",
+        "setting CUDA_VISIBLE_DEVICES inside the program after torch was imported; set it before Python starts.",
         line=at(text) or driver_signs.line_of(facts, "nvidia.gpus"),
     )
 
@@ -195,9 +194,8 @@ def _by_value(
             f"CUDA_VISIBLE_DEVICES={value!r}" if not value.strip() else f"CUDA_VISIBLE_DEVICES={value}",
             f"the driver has {there}" if there else None,
         ),
-        why="CUDA shows a process only the GPUs that the variable names, numbered anew from 0; it stops at "
-        "the first name that does not exist, so an empty value, -1 or a wrong "
-        "number leaves none."
+        why="CUDA shows a process only the GPUs that the variable names, numbered anew from 0; it stops at the "
+        "first name that does not exist, so an empty value, -1 or a wrong number leaves none."
         if hidden == "all"
         else "CUDA stops at the first name that does not exist: that GPU and all behind it are hidden.",
         remedy=_unset(facts, count),
@@ -208,8 +206,8 @@ def _by_value(
 def _unset(facts: Facts, count: int | None) -> Remedy:
     windows = derive.wheel_os(facts) == "windows"
     text = (
-        "Unset the variable, or name a GPU that nvidia-smi -L lists (0 is the first). See who sets it: "
-        "the shell profile, the job queue, the notebook, or os.environ in the program."
+        "Unset the variable, or name a GPU that nvidia-smi -L lists (0 is the first). See who sets it: the shell "
+        "profile, the job queue, the notebook, or os.environ in the program."
     )
     unset = "set CUDA_VISIBLE_DEVICES=" if windows else "unset CUDA_VISIBLE_DEVICES"
     one = "set CUDA_VISIBLE_DEVICES=0" if windows else "export CUDA_VISIBLE_DEVICES=0"
@@ -253,19 +251,19 @@ def _by_text(rule: Rule, facts: Facts, text: Symptom, value: str | None, count: 
             f"{count} GPU{'s' if count != 1 else ''} in the report" if count else None,
         ),
         why=(
-            "After CUDA_VISIBLE_DEVICES the GPUs that are left are numbered anew from 0, and an index beyond "
-            "them does not exist."
+            "After CUDA_VISIBLE_DEVICES the GPUs that are left are numbered anew from 0, and an index beyond them "
+            "does not exist."
         )
         if ordinal
         else (
-            "The driver answers and shows this process no GPU: CUDA_VISIBLE_DEVICES is empty or names a GPU "
-            "that is not there (often set in a script or by os.environ in the program)."
+            "The driver answers and shows this process no GPU: CUDA_VISIBLE_DEVICES is empty or names a GPU that is "
+            "not there (often set in a script or by os.environ in the program)."
         ),
         remedy=_index_remedy(remedy) if ordinal else remedy,
         confidence="likely" if count or text.kind in ("no-cuda-gpus", "invalid-device-ordinal") else "possible",
         otherwise=(
-            "If echo $CUDA_VISIBLE_DEVICES shows nothing and the program does not set it: see whether "
-            "nvidia-smi lists a GPU here (a container or a job may have been started without one)."
+            "If echo $CUDA_VISIBLE_DEVICES shows nothing and the program does not set it: see whether nvidia-smi "
+            "lists a GPU here (a container or a job may have been started without one)."
         ),
         line=at(text),
     )
@@ -274,8 +272,8 @@ def _by_text(rule: Rule, facts: Facts, text: Symptom, value: str | None, count: 
 def _index_remedy(unset: Remedy) -> Remedy:
     return Remedy(
         text=(
-            "Use indices from 0 to torch.cuda.device_count() - 1 in the program and its configuration (gpu "
-            "ids, device_ids, local rank), and start no more processes than there are GPUs. "
+            "Use indices from 0 to torch.cuda.device_count() - 1 in the program and its configuration (gpu ids, "
+            "device_ids, local rank), and start no more processes than there are GPUs. "
         )
         + unset.text,
         commands=('python -c "import torch; print(torch.cuda.device_count())"', *unset.commands),
@@ -309,11 +307,9 @@ def nvidia_device_permission(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
         seen=quoted(text, shown or None) or "nvidia-smi: insufficient permissions",
         why="CUDA opens these files for reading and writing; without the right to, there is no device.",
         remedy=Remedy(
-            text="On a cluster: ask for a GPU in the job (outside of the job the files are closed on purpose). On "
-            "a machine of your own: join the group that owns them and log in "
-            "again; the NVIDIA driver makes them open to all unless its option NVreg_DeviceFileMode says "
-            "otherwise. Opening the files to everybody by hand (chmod) is undone at the next "
-            "boot and overrides what the administrator chose.",
+            text="On a cluster: ask for a GPU in the job (outside of the job the files are closed on purpose). On a "
+            "machine of your own: join the group that owns them and log in again; the NVIDIA driver makes them open "
+            "to all unless its option NVreg_DeviceFileMode says otherwise.",
             commands=(
                 "ls -l /dev/nvidia*",
                 "id",

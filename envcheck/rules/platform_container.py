@@ -45,16 +45,15 @@ def container_no_gpu(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
             "no /dev/nvidia* and no libcuda.so.1 in the container" if passed is False else None,
             f"NVIDIA_VISIBLE_DEVICES={facts.variable('NVIDIA_VISIBLE_DEVICES')}" if void else None,
         ),
-        why="A container sees the GPU only when the container toolkit passes the host's device files and "
-        "driver libraries into it; neither --privileged nor a driver inside "
-        "the image replaces that.",
+        why="A container sees the GPU only when the container toolkit passes the host's device files and driver "
+        "libraries into it; neither --privileged nor a driver inside the image replaces that.",
         remedy=_start_with_gpu(facts),
         confidence="certain" if without or passed is False else "likely",
         otherwise=""
         if without or passed is False
         else (
-            "If it was started with --gpus all: docker run --rm --gpus all ubuntu nvidia-smi on the host "
-            "tells whether host and toolkit work."
+            "If it was started with --gpus all: docker run --rm --gpus all ubuntu nvidia-smi on the host tells "
+            "whether host and toolkit work."
         ),
         line=at(text),
     )
@@ -94,8 +93,8 @@ def _start_with_gpu(facts: Facts) -> Remedy:
     if kind == "kubernetes":
         return Remedy(
             text=(
-                "Ask for the GPU in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs "
-                "NVIDIA's device plugin and the container toolkit."
+                "Ask for the GPU in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs NVIDIA's "
+                "device plugin and the container toolkit."
             ),
             commands=("kubectl describe node | grep -A 8 -i allocatable",),
         )
@@ -119,8 +118,8 @@ def _start_with_gpu(facts: Facts) -> Remedy:
         )
     return Remedy(
         text="Start the container with --gpus all (compose: deploy.resources.reservations.devices with driver "
-        "nvidia and capabilities [gpu]). The host needs its NVIDIA driver and "
-        "nvidia-container-toolkit; the image needs no driver.",
+        "nvidia and capabilities [gpu]). The host needs its NVIDIA driver and nvidia-container-toolkit; the image "
+        "needs no driver.",
         commands=("docker run --rm --gpus all IMAGE nvidia-smi",),
     )
 
@@ -151,8 +150,8 @@ def container_toolkit_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Itera
         remedy=_install_toolkit(facts, text, cdi=cdi),
         confidence="likely" if text.kind == "k8s-no-gpu" or cdi else "certain",
         otherwise=(
-            "If the toolkit is installed: docker info | grep -i runtimes has to list nvidia, and a docker of "
-            "snap or rootless docker has its own configuration file."
+            "If the toolkit is installed: docker info | grep -i runtimes has to list nvidia, and a docker of snap "
+            "or rootless docker has its own configuration file."
         )
         if text.kind != "k8s-no-gpu"
         else "The GPUs of the node may also all be taken.",
@@ -193,8 +192,8 @@ def _install_toolkit(facts: Facts, text: Symptom, *, cdi: bool) -> Remedy:
     )
     return Remedy(
         text=(
-            "On the host (with NVIDIA's package repository added): install nvidia-container-toolkit (it "
-            "replaces nvidia-docker2), register it with the container engine and restart that."
+            "On the host (with NVIDIA's package repository added): install nvidia-container-toolkit (it replaces "
+            "nvidia-docker2), register it with the container engine and restart that."
         ),
         commands=(install, *configure),
     )
@@ -244,8 +243,8 @@ def _not_passed(rule: Rule, facts: Facts, missing: tuple[str, ...], named: Sympt
         title=f"The container has no usable {node}.",
         seen=quoted(named, f"not usable in the container: {', '.join(missing)}" if missing else None),
         why=(
-            "nvidia-smi needs other device files than CUDA: without /dev/nvidia-uvm it works, and CUDA ends "
-            "with an unknown error or finds no device."
+            "nvidia-smi needs other device files than CUDA: without /dev/nvidia-uvm it works, and CUDA ends with an "
+            "unknown error or finds no device."
         ),
         remedy=Remedy(
             text=(
@@ -256,9 +255,9 @@ def _not_passed(rule: Rule, facts: Facts, missing: tuple[str, ...], named: Sympt
                 if host
                 else ""
             )
-            + "Start the container by the NVIDIA runtime (--gpus all), which passes all of them; by hand every "
-            "file has to be named (--device /dev/nvidia0 --device /dev/nvidiactl --device /dev/nvidia-uvm), "
-            "in LXC with the matching cgroup2.devices.allow lines.",
+            + "Start the container by the NVIDIA runtime (--gpus all), which passes all of them; by hand every file "
+            "has to be named (--device /dev/nvidia0 --device /dev/nvidiactl --device /dev/nvidia-uvm), in LXC with "
+            "the matching cgroup2.devices.allow lines.",
             commands=("ls -l /dev/nvidia*", make),
         ),
         confidence="certain" if missing or host else "likely",
@@ -275,21 +274,20 @@ def _withdrawn(rule: Rule, facts: Facts, lost: Symptom | None, *, inside: bool) 
         else "NVML cannot use the GPU's device files (Unknown Error).",
         seen=quoted(lost) or "nvidia-smi: Failed to initialize NVML: Unknown Error",
         why=(
-            "In a running container this comes from systemd: a daemon-reload on the host rewrites the device "
-            "rules of the container's cgroup and the GPU drops out of them. A new container works again "
-            "until the next reload."
+            "In a running container this comes from systemd: a daemon-reload on the host rewrites the device rules "
+            "of the container's cgroup and the GPU drops out of them. A new container works again until the next "
+            "reload."
         ),
         remedy=Remedy(
             text="Restart the container. To keep it from coming back: hand the GPU out by CDI, or name the device "
-            "files with --device, or let docker manage cgroups itself (exec-opts "
-            "native.cgroupdriver=cgroupfs); "
-            "on the host nvidia-ctk system create-dev-char-symlinks helps, too.",
+            "files with --device, or let docker manage cgroups itself (exec-opts native.cgroupdriver=cgroupfs); on "
+            "the host nvidia-ctk system create-dev-char-symlinks helps, too.",
             commands=("docker restart CONTAINER", "sudo nvidia-ctk system create-dev-char-symlinks --create-all"),
         ),
         confidence="likely",
         otherwise=(
-            "Outside of a container, or when a new container says the same: nvidia-smi on the host and sudo "
-            "dmesg | grep -i nvrm."
+            "Outside of a container, or when a new container says the same: nvidia-smi on the host and sudo dmesg | "
+            "grep -i nvrm."
         )
         if inside
         else "This is about containers; on a bare machine look at sudo dmesg | grep -i nvrm and reboot.",
@@ -312,8 +310,8 @@ def container_cgroups(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         "error",
         seen=quoted(text),
         why=(
-            "nvidia-container-cli wants to change the device rules of the container's cgroup. A rootless "
-            "engine may not do that, and toolkits before 1.8 do not know cgroup v2."
+            "nvidia-container-cli wants to change the device rules of the container's cgroup. A rootless engine may "
+            "not do that, and toolkits before 1.8 do not know cgroup v2."
         ),
         remedy=Remedy(
             text=(
@@ -328,8 +326,8 @@ def container_cgroups(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         ),
         confidence="likely",
         otherwise=(
-            "With no-cgroups = true an engine that runs as root no longer gives access: set it for rootless "
-            "engines only."
+            "With no-cgroups = true an engine that runs as root no longer gives access: set it for rootless engines "
+            "only."
         ),
         line=at(text),
     )
@@ -350,15 +348,13 @@ def container_driver_in_image(rule: Rule, facts: Facts, matrix: Matrix) -> Itera
         "error",
         seen=quoted(text),
         why=(
-            "The toolkit mounts the host's driver libraries into the container, and the image has files of "
-            "that name already (it was committed from a running container, or driver packages were installed "
-            "in it)."
+            "The toolkit mounts the host's driver libraries into the container, and the image has files of that "
+            "name already (it was committed from a running container, or driver packages were installed in it)."
         ),
         remedy=Remedy(
             text=(
-                "Remove these files from the image (in the Dockerfile: rm -f "
-                "/usr/lib/x86_64-linux-gnu/libcuda.so* /usr/lib/x86_64-linux-gnu/libnvidia-*.so*) and install no "
-                "driver packages in it."
+                "Remove these files from the image (in the Dockerfile: rm -f /usr/lib/x86_64-linux-gnu/libcuda.so* "
+                "/usr/lib/x86_64-linux-gnu/libnvidia-*.so*), with the driver packages that brought them."
             ),
             commands=(
                 (

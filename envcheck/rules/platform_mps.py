@@ -105,8 +105,8 @@ def _unknown_macos(
             text, f"torch {version}" if version else None, f"its MPS needs macOS {needed} or newer" if needed else None
         ),
         why=(
-            "MPS is not available, so torch computes on the CPU. torch's message names an old number at "
-            "times: torch 2.5 and later need macOS 13, torch 2.9 and later macOS 14."
+            "MPS is not available, so torch computes on the CPU. torch's message names an old number at times: "
+            "torch 2.5 and later need macOS 13, torch 2.9 and later macOS 14."
         ),
         remedy=Remedy(
             text=f"See which macOS this is; if it is older than {needed or 'that'}, update it or take an older torch.",
@@ -114,8 +114,8 @@ def _unknown_macos(
         ),
         confidence="likely",
         otherwise=(
-            "On a macOS that is new enough the same message means that the process cannot reach the Metal "
-            "device (a sandbox, a virtual machine)."
+            "On a macOS that is new enough the same message means that the process cannot reach the Metal device (a "
+            "sandbox, a virtual machine)."
         ),
         line=at(text),
     )
@@ -156,9 +156,8 @@ def mps_blocked_by_sandbox(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
             "no Metal device can be made" if facts.apple.metal is False else None,
         ),
         why=(
-            "System, chip and build are in order; the process gets no Metal device, as in a sandbox (of an "
-            "editor, an agent or a build tool), in a virtual machine, or in a session without a graphics "
-            "login."
+            "System, chip and build are in order; the process gets no Metal device, as in a sandbox (of an editor, "
+            "an agent or a build tool), in a virtual machine, or in a session without a graphics login."
         ),
         remedy=Remedy(
             text=(
@@ -174,8 +173,8 @@ def mps_blocked_by_sandbox(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
         otherwise=""
         if blocked is not None
         else (
-            "If it is False in an ordinary Terminal, too: platform.machine() has to be arm64, and another "
-            "torch release tells whether this one is at fault."
+            "If it is False in an ordinary Terminal, too: platform.machine() has to be arm64, and another torch "
+            "release tells whether this one is at fault."
         ),
         line=at(text) or driver_signs.line_of(facts, "torch.mps_available"),
     )
@@ -206,7 +205,7 @@ def mps_op_not_implemented(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
         upgrade = f"The message names the macOS that brings it: update macOS. {upgrade}"
     yield rule.finding(
         "error",
-        title=f"Metal's limits: {'one tensor is too big for MPS' if limit else ''}."
+        title="A tensor is too big for Metal."
         if limit
         else (f"{name} has no Metal kernel in this torch release." if name else ""),
         seen=quoted(text, f"torch {version}" if version else None),

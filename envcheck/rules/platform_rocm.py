@@ -79,13 +79,12 @@ def _denied(rule: Rule, facts: Facts, text: Symptom | None, reason: str) -> Find
     container = driver_signs.in_container(facts)
     how = (
         (
-            "Start the container with --device /dev/kfd --device /dev/dri and --group-add with the numeric "
-            f"id of the host's {group} group (names inside the image do not count)."
+            "Start the container with --device /dev/kfd --device /dev/dri and --group-add with the numeric id of "
+            f"the host's {group} group (names inside the image do not count)."
         )
         if container
-        else f"Add the user to the groups {group} and video, then log in again (on a cluster: ask for a GPU in "
-        "the job). Opening the files to everybody with chmod is undone at the next boot and "
-        "lets every program on the machine use the GPU."
+        else f"Add the user to the groups {group} and video, then log in again (on a cluster: ask for a GPU in the "
+        "job)."
     )
     commands = (
         (
@@ -102,8 +101,8 @@ def _denied(rule: Rule, facts: Facts, text: Symptom | None, reason: str) -> Find
         "error",
         seen=quoted(text, shown, mine, f"/dev/kfd: {reason}" if reason and text is None else None),
         why=(
-            "ROCm opens /dev/kfd and /dev/dri/renderD* for reading and writing; without that right it sees "
-            "no device, although rocm-smi lists the card."
+            "ROCm opens /dev/kfd and /dev/dri/renderD* for reading and writing; without that right it sees no "
+            "device, although rocm-smi lists the card."
         ),
         remedy=Remedy(text=how, commands=commands),
         line=at(text) or driver_signs.line_of(facts, "amd.kfd", "amd.kfd_error"),
@@ -116,12 +115,12 @@ def _absent(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
         "error",
         title="/dev/kfd is not there." if not container else "/dev/kfd was not passed into the container.",
         seen=quoted(text) or "/dev/kfd: no such file",
-        why="ROCm reaches the GPU through the amdgpu kernel driver's /dev/kfd.",
+        why="ROCm reaches the GPU through /dev/kfd of the kernel driver amdgpu.",
         remedy=Remedy(
             text=(
-                "Start the container with --device /dev/kfd --device /dev/dri --group-add video --group-add "
-                "render; on the host itself the amdgpu driver has to be loaded (dmesg tells why it is not). "
-                "Windows and macOS have no /dev/kfd."
+                "Start the container with --device /dev/kfd --device /dev/dri --group-add video --group-add render; "
+                "on the host itself the amdgpu driver has to be loaded (dmesg tells why it is not). Windows and "
+                "macOS have no /dev/kfd."
             ),
             commands=(
                 "ls -l /dev/kfd /dev/dri",
@@ -144,15 +143,15 @@ def _none_found(rule: Rule, facts: Facts, text: Symptom) -> Finding:
         remedy=Remedy(
             text=(
                 "Look whether rocminfo lists the GPU. If it says Permission denied: join the groups render and "
-                "video and log in again. In a container: --device /dev/kfd --device /dev/dri and the numeric id "
-                "of the host's render group with --group-add."
+                "video and log in again. In a container: --device /dev/kfd --device /dev/dri and the numeric id of "
+                "the host's render group with --group-add."
             ),
             commands=("rocminfo | head -20", "ls -l /dev/kfd /dev/dri", "id", "sudo usermod -aG render,video $USER"),
         ),
         confidence="likely",
         otherwise=(
-            "If rocminfo lists the GPU: HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES hides it, or the build's "
-            "ROCm is newer than the kernel driver."
+            "If rocminfo lists the GPU: HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES hides it, or the build's ROCm "
+            "is newer than the kernel driver."
         ),
         line=at(text),
     )

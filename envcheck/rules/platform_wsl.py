@@ -84,8 +84,8 @@ def _driver_inside(rule: Rule, facts: Facts, what: str, text: Symptom | None) ->
         title="A Linux NVIDIA driver is installed inside WSL and hides the one of Windows.",
         seen=quoted(text, f"in WSL: {what}"),
         why=(
-            "Under WSL 2 the Windows driver lends its libraries (/usr/lib/wsl/lib); a Linux driver inside "
-            "the distribution cannot reach any device."
+            "Under WSL 2 the Windows driver lends its libraries (/usr/lib/wsl/lib); a Linux driver inside the "
+            "distribution cannot reach any device."
         ),
         remedy=Remedy(
             text=(
@@ -109,13 +109,13 @@ def _blocked(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
         title="WSL has no NVIDIA GPU to use." if no_adapter else "WSL blocks the access to the GPU.",
         seen=quoted(text) or "nvidia-smi: GPU access blocked by the operating system",
         why=(
-            "Inside WSL 2 the GPU comes from the Windows driver through /dev/dxg. That way is closed: by an "
-            "old Windows driver or WSL kernel, by WSL 1, or because Windows itself has no NVIDIA GPU."
+            "Inside WSL 2 the GPU comes from the Windows driver through /dev/dxg. That way is closed: by an old "
+            "Windows driver or WSL kernel, by WSL 1, or because Windows itself has no NVIDIA GPU."
         ),
         remedy=Remedy(
             text=(
                 "In Windows: see that nvidia-smi works there, install the newest NVIDIA driver, update WSL and "
-                "restart it; the distribution has to run as version 2. Install no driver inside WSL."
+                "restart it; the distribution has to run as version 2. Inside WSL no driver of its own is needed."
             ),
             commands=("nvidia-smi.exe", "wsl -l -v", *_UPDATE),
         ),
@@ -167,9 +167,8 @@ def _failed(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
     gpus = len(facts.nvidia.gpus or ())
     why = (
         (
-            "CUDA's start under WSL reserves address space and pinned memory for every GPU, and with several "
-            "GPUs (or little memory for WSL) that fails with an out-of-memory error that means no memory of "
-            "a GPU."
+            "CUDA's start under WSL reserves address space and pinned memory for every GPU, and with several GPUs "
+            "(or little memory for WSL) that fails with an out-of-memory error that means no memory of a GPU."
         )
         if bogus
         else "This operation does not exist under WSL (sharing GPU memory between processes, for example)."
@@ -178,15 +177,15 @@ def _failed(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
     )
     text_ = (
         (
-            "Expose fewer GPUs with CUDA_VISIBLE_DEVICES (a number less than all of them works), give WSL "
-            "more memory in %UserProfile%\\.wslconfig, and update WSL and the Windows driver."
+            "Expose fewer GPUs with CUDA_VISIBLE_DEVICES (a number less than all of them works), give WSL more "
+            "memory in %UserProfile%\\.wslconfig, and update WSL and the Windows driver."
         )
         if bogus
         else "Run without that feature (for DataLoader workers: no CUDA tensors in workers), or on Linux itself."
         if unsupported
         else (
-            "Update WSL and the NVIDIA driver of Windows, restart WSL, and see that nvidia-smi works in "
-            "Windows and in WSL. Install no Linux driver inside WSL."
+            "Update WSL and the NVIDIA driver of Windows, restart WSL, and see that nvidia-smi works in Windows and "
+            "in WSL."
         )
     )
     commands = ("export CUDA_VISIBLE_DEVICES=0", *_UPDATE) if bogus else ("nvidia-smi", *_UPDATE)
@@ -230,9 +229,8 @@ def rocm_wsl_hsa_runtime(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
             "rocminfo sees the GPU" if facts.amd.gpus else None,
         ),
         why=(
-            "WSL has no /dev/kfd: the GPU is reached through /dev/dxg, for which AMD has an HSA runtime of "
-            "its own. The wheel brings the ordinary libhsa-runtime64.so, which is loaded first and finds no "
-            "device."
+            "WSL has no /dev/kfd: the GPU is reached through /dev/dxg, for which AMD has an HSA runtime of its own. "
+            "The wheel brings the ordinary libhsa-runtime64.so, which is loaded first and finds no device."
         ),
         remedy=Remedy(
             text=(

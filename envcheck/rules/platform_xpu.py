@@ -87,8 +87,8 @@ def _join_render(facts: Facts, group: str) -> Remedy:
         )
     return Remedy(
         text=(
-            f"Add the user to the group {group} and log in again: a login at the machine itself gets the "
-            "right from the desktop, one over ssh does not."
+            f"Add the user to the group {group} and log in again: a login at the machine itself gets the right from "
+            "the desktop, one over ssh does not."
         ),
         commands=("ls -l /dev/dri", "id", f"sudo usermod -aG {group} $USER"),
     )
@@ -107,8 +107,8 @@ def _probably(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
             "logged in over ssh" if remote else None,
         ),
         why=(
-            "The build has XPU support and the runtime found no device: without the right on "
-            "/dev/dri/renderD* it looks exactly like that."
+            "The build has XPU support and the runtime found no device: without the right on /dev/dri/renderD* it "
+            "looks exactly like that."
         ),
         remedy=_join_render(facts, "render"),
         confidence="likely",
@@ -160,17 +160,17 @@ def xpu_runtime_init_failed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterato
         why="torch.xpu reaches the GPU through SYCL and Level Zero (libze_loader and Intel's compute runtime)."
         if missing
         else (
-            "The runtime ended with an error while it listed the devices, so none is offered. The driver, a "
-            "second GPU of another maker (an integrated AMD one, for example) and a fault of the torch "
-            "release have all caused this."
+            "The runtime ended with an error while it listed the devices, so none is offered. The driver, a second "
+            "GPU of another maker (an integrated AMD one, for example) and a fault of the torch release have all "
+            "caused this."
         ),
         remedy=_driver(facts, missing=missing),
         confidence="certain" if missing else "likely",
         otherwise=""
         if missing
         else (
-            "sycl-ls shows whether the runtime alone sees the GPU: if it does not, the Intel driver is at "
-            "fault; if it does, torch's release is."
+            "sycl-ls shows whether the runtime alone sees the GPU: if it does not, the Intel driver is at fault; if "
+            "it does, torch's release is."
         ),
         line=at(text),
     )
@@ -192,8 +192,8 @@ def _driver(facts: Facts, *, missing: bool) -> Remedy:
         if missing
         else (
             "Update Intel's compute packages and the kernel, hide other GPUs from SYCL with "
-            "ONEAPI_DEVICE_SELECTOR=level_zero:gpu, and try another torch release: the one before (2.5.1 "
-            "found cards that 2.6 did not) or the newest."
+            "ONEAPI_DEVICE_SELECTOR=level_zero:gpu, and try another torch release: the one before (2.5.1 found "
+            "cards that 2.6 did not) or the newest."
         )
     )
     return Remedy(

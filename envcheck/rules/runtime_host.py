@@ -37,21 +37,21 @@ def shm_too_small(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
         title="The shared memory (/dev/shm) is too small for NCCL." if nccl else "",
         seen=quoted(text, f"size of /dev/shm: {shown(size)}" if size is not None else None),
         why=(
-            "Workers hand batches over through files in /dev/shm; when it is full, the worker that writes "
-            "gets a bus error. A container has 64 MB there unless it is told otherwise."
+            "Workers hand batches over through files in /dev/shm; when it is full, the worker that writes gets a "
+            "bus error. A container has 64 MB there unless it is told otherwise."
         )
         if not nccl
         else (
-            "NCCL exchanges data between the processes of a node through /dev/shm. A container has 64 MB "
-            "there unless it is told otherwise."
+            "NCCL exchanges data between the processes of a node through /dev/shm. A container has 64 MB there "
+            "unless it is told otherwise."
         ),
         remedy=_more_shm(facts),
         confidence="certain" if size is not None and size <= 1 * GIB else "likely",
         otherwise=""
         if size is not None and size <= 1 * GIB
         else (
-            "df -h /dev/shm while it runs shows whether it fills up; if it stays empty, the dataset on a "
-            "network or overlay file system failed under a memory map."
+            "df -h /dev/shm while it runs shows whether it fills up; if it stays empty, the dataset on a network or "
+            "overlay file system failed under a memory map."
         ),
         line=at(text),
     )
@@ -72,16 +72,16 @@ def _more_shm(facts: Facts) -> Remedy:
         return Remedy(
             text="Mount an emptyDir with medium: Memory at /dev/shm in the pod.", commands=("df -h /dev/shm",)
         )
-    if facts.system.container in (None, "none") and facts.system.container == "none":
+    if facts.system.container == "none" and not driver_signs.container_commands(facts):
         return Remedy(
             text="Enlarge /dev/shm, or use fewer workers or smaller batches (num_workers=0 needs none).",
             commands=("df -h /dev/shm", "sudo mount -o remount,size=16G /dev/shm"),
         )
     return Remedy(
         text=(
-            "Start the container with --shm-size=8g (or --ipc=host, which shares the host's); compose: "
-            "shm_size. Without a container: enlarge /dev/shm. Fewer workers or smaller batches need less; "
-            "num_workers=0 needs none."
+            "Start the container with --shm-size=8g (or --ipc=host, which shares the host's); compose: shm_size. "
+            "Without a container: enlarge /dev/shm. Fewer workers or smaller batches need less; num_workers=0 needs "
+            "none."
         ),
         commands=("docker run --shm-size=8g ...", "df -h /dev/shm"),
     )
@@ -104,9 +104,9 @@ def too_many_open_files(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
         ),
         remedy=Remedy(
             text="Raise the limit before the program starts (ulimit -n; for good in /etc/security/limits.conf or "
-            "the service's LimitNOFILE; docker: --ulimit nofile=65535:65535), or switch the sharing strategy "
-            "in the program: torch.multiprocessing.set_sharing_strategy('file_system'). "
-            "Datasets that keep files open, and lists of tensors kept from the loader, are the deeper cause at times.",
+            "the service's LimitNOFILE; docker: --ulimit nofile=65535:65535), or switch the sharing strategy in the "
+            "program: torch.multiprocessing.set_sharing_strategy('file_system'). Datasets that keep files open, and "
+            "lists of tensors kept from the loader, are the deeper cause at times.",
             commands=("ulimit -n", f"ulimit -n {raise_to}"),
         ),
         line=at(text),
@@ -145,16 +145,16 @@ def host_out_of_memory(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
             f"main memory: {shown(ram)}" if ram else None,
         ),
         why=(
-            "This is the memory of the machine, not of the GPU. When it is used up (or a container's or "
-            "job's limit is), Linux ends the program with signal 9 and no Python traceback."
+            "This is the memory of the machine, not of the GPU. When it is used up (or a container's or job's limit "
+            "is), Linux ends the program with signal 9 and no Python traceback."
         )
         if wanted is None
         else "This is the memory of the machine (CPU), not of the GPU.",
         remedy=Remedy(
             text=(
-                "Use less main memory: fewer DataLoader workers (each copies the dataset object; keep large "
-                "lists as arrays or memory maps), load checkpoints with mmap=True or straight to the GPU, "
-                "smaller batches and prefetch_factor; or raise the container's or job's memory limit, add swap."
+                "Use less main memory: fewer DataLoader workers (each copies the dataset object; keep large lists "
+                "as arrays or memory maps), load checkpoints with mmap=True or straight to the GPU, smaller batches "
+                "and prefetch_factor; or raise the container's or job's memory limit, add swap."
             ),
             commands=(
                 "sudo dmesg | grep -i -e 'killed process' -e oom | tail -3",
@@ -166,8 +166,8 @@ def host_out_of_memory(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         ),
         confidence="likely" if plain else "certain",
         otherwise=(
-            "dmesg tells whether it was the OOM killer; somebody's kill -9 or a time limit of the job queue "
-            "look the same."
+            "dmesg tells whether it was the OOM killer; somebody's kill -9 or a time limit of the job queue look "
+            "the same."
         )
         if plain
         else "",
@@ -190,13 +190,13 @@ def paging_file_too_small(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
         "error",
         seen=quoted(text),
         why=(
-            "Windows reserves memory for each process that loads torch's CUDA libraries (several GB); with "
-            "many DataLoader workers main memory and page file together do not hold that."
+            "Windows reserves memory for each process that loads torch's CUDA libraries (several GB); with many "
+            "DataLoader workers main memory and page file together do not hold that."
         ),
         remedy=Remedy(
             text=(
-                "Enlarge the page file (System > Advanced system settings > Performance > Virtual memory: "
-                "managed by the system, or 32 GB and more on a drive with room), restart, and use fewer workers "
+                "Enlarge the page file (System > Advanced system settings > Performance > Virtual memory: managed "
+                "by the system, or 32 GB and more on a drive with room), restart, and use fewer workers "
                 "(num_workers=0 to 2)."
             ),
             commands=("wmic pagefile list /format:list",),
@@ -225,8 +225,8 @@ def disk_full(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             f"{shown(facts.system.tmp_free)} free for temporary files" if temporary else None,
         ),
         why=(
-            "Installing torch takes 3 to 10 GB (temporary files included), and checkpoints, caches of "
-            "compiled kernels and downloads need room as well."
+            "Installing torch takes 3 to 10 GB (temporary files included), and checkpoints, caches of compiled "
+            "kernels and downloads need room as well."
         ),
         remedy=Remedy(
             text=(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.rules import derive, driver_signs
+from envcheck.rules import derive
 from envcheck.rules.base import Rule, rule
 from envcheck.rules.driver_signs import at, detail, quoted, sign, signs
 
@@ -35,8 +35,8 @@ def nccl_duplicate_gpu(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         remedy=Remedy(
             text=(
                 "Let each process take its own: torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
-                "init_process_group, use that device everywhere, and start no more processes on a node than it "
-                "has GPUs."
+                "init_process_group, use that device everywhere, and start no more processes on a node than it has "
+                "GPUs."
             ),
             commands=("torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) train.py",),
         ),
@@ -76,8 +76,8 @@ def nccl_p2p(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         otherwise=""
         if library
         else (
-            "If NCCL_P2P_DISABLE=1 changes nothing: NCCL_DEBUG=INFO shows which transport it chose; one rank "
-            "that does not reach the same collective hangs the others, too."
+            "If NCCL_P2P_DISABLE=1 changes nothing: NCCL_DEBUG=INFO shows which transport it chose; one rank that "
+            "does not reach the same collective hangs the others, too."
         ),
         line=at(first),
     )
@@ -90,18 +90,17 @@ def _network_hints(facts: Facts) -> bool:
 def _why(*, acs: bool, library: bool) -> str:
     if library:
         return (
-            "GeForce GPUs of that series have no peer-to-peer, and the library stops instead of running "
-            "slower by itself."
+            "GeForce GPUs of that series have no peer-to-peer, and the library stops instead of running slower by "
+            "itself."
         )
     if acs:
         return (
-            "PCIe access control (ACS) is on (SrcValid+): it sends GPU-to-GPU traffic up through the IOMMU, "
-            "where NCCL's peer-to-peer transfers hang, with both GPUs at 100 % and no error."
+            "PCIe access control (ACS) is on (SrcValid+): it sends GPU-to-GPU traffic up through the IOMMU, where "
+            "NCCL's peer-to-peer transfers hang, with both GPUs at 100 % and no error."
         )
     return (
-        "NCCL copies straight from GPU to GPU where the driver says that it can. PCIe access control "
-        "(ACS) or the IOMMU on the way, a virtual machine, or a driver fault makes such transfers hang "
-        "or fail."
+        "NCCL copies straight from GPU to GPU where the driver says that it can. PCIe access control (ACS) or the "
+        "IOMMU on the way, a virtual machine, or a driver fault makes such transfers hang or fail."
     )
 
 
@@ -115,10 +114,9 @@ def _p2p_remedy(*, library: bool) -> Remedy:
             commands=("accelerate launch train.py",),
         )
     return Remedy(
-        text="On bare metal switch ACS off on the bridges above the GPUs, or the IOMMU (BIOS: ACS, VT-d or "
-        "AMD-Vi; kernel: iommu=pt, or pci=noacs where the kernel has it), and reboot. "
-        "NCCL_P2P_DISABLE=1 tells whether it is that, and is a stop-gap that costs bandwidth: everything "
-        "then goes through main memory.",
+        text="On bare metal switch ACS off on the bridges above the GPUs, or the IOMMU (BIOS: ACS, VT-d or AMD-Vi; "
+        "kernel: iommu=pt, or pci=noacs where the kernel has it), and reboot. NCCL_P2P_DISABLE=1 tells whether it "
+        "is that, and is a stop-gap that costs bandwidth: everything then goes through main memory.",
         commands=(
             "NCCL_P2P_DISABLE=1 torchrun --nproc_per_node=2 train.py",
             "sudo lspci -vvv | grep ACSCtl",
@@ -150,13 +148,7 @@ def nccl_network(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         seen=quoted(text, f"NCCL_SOCKET_IFNAME={name}" if name else None),
         why=_network_why(text, name),
         remedy=_network_remedy(facts, text, name),
-        confidence="certain"
-        if interface and name
-        else "likely"
-        if text.kind != "nccl-error"
-        else "possible"
-        if driver_signs.in_container(facts) is None
-        else "likely",
+        confidence="certain" if interface and name else "likely" if text.kind != "nccl-error" else "possible",
         otherwise=_network_otherwise(text),
         line=min((s.line for s in texts if s.line is not None), default=None),
     )
@@ -166,8 +158,8 @@ def _network_why(text: Symptom, name: str | None) -> str:
     if text.kind == "nccl-no-interface":
         return (
             (
-                f"NCCL_SOCKET_IFNAME names {name}, and no interface of that name with an address is on this "
-                "machine (in this container)."
+                f"NCCL_SOCKET_IFNAME names {name}, and no interface of that name with an address is on this machine "
+                "(in this container)."
             )
             if name
             else (
@@ -179,14 +171,13 @@ def _network_why(text: Symptom, name: str | None) -> str:
         return "InfiniBand has to lock memory, and the limit (ulimit -l) is too low."
     if text.kind == "store-timeout":
         return (
-            "Not all ranks came to the meeting point (MASTER_ADDR:MASTER_PORT) in time: one was not started "
-            "or ended early, the address is wrong, or a firewall or a container's own network is between "
-            "them."
+            "Not all ranks came to the meeting point (MASTER_ADDR:MASTER_PORT) in time: one was not started or "
+            "ended early, the address is wrong, or a firewall or a container's own network is between them."
         )
     return (
-        "A rank could not open a connection to another: an interface that the others cannot reach "
-        "(docker0, a VPN, an address of a container's isolated network), a firewall that closes NCCL's "
-        "ports, or a rank that has already ended."
+        "A rank could not open a connection to another: an interface that the others cannot reach (docker0, a VPN, "
+        "an address of a container's isolated network), a firewall that closes NCCL's ports, or a rank that has "
+        "already ended."
     )
 
 
@@ -196,12 +187,12 @@ def _network_remedy(facts: Facts, text: Symptom, name: str | None) -> Remedy:
             text="Raise the limit: docker --ulimit memlock=-1, else /etc/security/limits.conf.", commands=("ulimit -l",)
         )
     unset = (
-        "Unset NCCL_SOCKET_IFNAME, or set it to an interface that ip addr lists and the other nodes "
-        "reach (a prefix such as eth or en is enough, ^docker,lo excludes)."
+        "Unset NCCL_SOCKET_IFNAME, or set it to an interface that ip addr lists and the other nodes reach (a prefix "
+        "such as eth or en is enough, ^docker,lo excludes)."
     )
     containers = (
-        " Containers on several hosts need the hosts' network (docker run --network=host), or open ports "
-        "and routes between them."
+        " Containers on several hosts need the hosts' network (docker run --network=host), or open ports and routes "
+        "between them."
     )
     return Remedy(
         text=(
@@ -211,8 +202,8 @@ def _network_remedy(facts: Facts, text: Symptom, name: str | None) -> Remedy:
         )
         + containers
         + (
-            " MASTER_ADDR must be reachable from every node; NCCL_DEBUG=INFO names the interface and the "
-            "addresses that are used."
+            " MASTER_ADDR must be reachable from every node; NCCL_DEBUG=INFO names the interface and the addresses "
+            "that are used."
         ),
         commands=("ip -brief addr", "NCCL_DEBUG=INFO torchrun ...", "nc -vz $MASTER_ADDR $MASTER_PORT"),
     )
@@ -222,8 +213,8 @@ def _network_otherwise(text: Symptom) -> str:
     if text.kind in ("nccl-no-interface", "nccl-memlock"):
         return ""
     return (
-        "Look at the first error of every rank: when one rank fails for a reason of its own (out of "
-        "memory, an exception), the others report broken connections."
+        "Look at the first error of every rank: when one rank fails for a reason of its own (out of memory, an "
+        "exception), the others report broken connections."
     )
 
 
@@ -239,8 +230,8 @@ def dist_port_in_use(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         "error",
         seen=quoted(text),
         why=(
-            "Another job on this machine uses the same MASTER_PORT (29500 unless it is set), or processes of "
-            "an earlier run are still there."
+            "Another job on this machine uses the same MASTER_PORT (29500 unless it is set), or processes of an "
+            "earlier run are still there."
         ),
         remedy=Remedy(
             text="End what is left of the earlier run, or give this job another port.",
@@ -267,14 +258,14 @@ def nccl_timeout(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         why="All ranks have to call the same collectives in the same order"
         + (f" ({operation} here)" if operation else "")
         + (
-            ". One did not come: it failed or was killed, it is busy elsewhere (saving, evaluating, loading "
-            "data on rank 0 alone), its data ran out earlier, or its GPU hangs."
+            ". One did not come: it failed or was killed, it is busy elsewhere (saving, evaluating, loading data on "
+            "rank 0 alone), its data ran out earlier, or its GPU hangs."
         ),
         remedy=Remedy(
             text="Look at every rank's log for the first error before this one. If there is none: give all ranks "
-            "the same number of batches, let no rank skip a collective, put long work of one rank behind a "
-            "barrier with a longer timeout (init_process_group(timeout=...)). "
-            "torch's flight recorder names the rank that is missing.",
+            "the same number of batches, let no rank skip a collective, put long work of one rank behind a barrier "
+            "with a longer timeout (init_process_group(timeout=...)). torch's flight recorder names the rank that "
+            "is missing.",
             commands=(
                 "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 torchrun ...",
                 "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",
@@ -282,8 +273,8 @@ def nccl_timeout(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         confidence="likely",
         otherwise=(
-            "If it hangs at the very first collective on one machine: peer-to-peer between the GPUs (try "
-            "once with NCCL_P2P_DISABLE=1); over several machines: the network."
+            "If it hangs at the very first collective on one machine: peer-to-peer between the GPUs (try once with "
+            "NCCL_P2P_DISABLE=1); over several machines: the network."
         ),
         line=at(text),
     )
@@ -302,13 +293,13 @@ def nccl_cuda_error(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
         title=f"NCCL met a CUDA error: {what}." if what else "",
         seen=quoted(text, f"CUDA says: {what}" if what else None, f"torch {version}" if version else None),
         why=(
-            "NCCL only passes it on: an earlier error on the GPU, a driver that is too low for this NCCL, "
-            "two processes on one GPU, or too little memory left."
+            "NCCL only passes it on: an earlier error on the GPU, a driver that is too low for this NCCL, two "
+            "processes on one GPU, or too little memory left."
         ),
         remedy=Remedy(
             text=(
-                "Let NCCL say which call failed, and look at the first error of every rank; test one GPU alone "
-                "with the same program."
+                "Let NCCL say which call failed, and look at the first error of every rank; test one GPU alone with "
+                "the same program."
             ),
             commands=(
                 "NCCL_DEBUG=WARN torchrun ...",

@@ -163,15 +163,13 @@ def oom_fragmentation(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         "error",
         seen=quoted(oom.text, _numbers(oom)),
         why=(
-            f"torch's cache holds {shown(oom.unallocated)} that nobody uses, more than the "
-            f"{shown(oom.request)} asked for, but not in one piece: blocks of ever changing sizes have cut it "
-            "up."
+            f"torch's cache holds {shown(oom.unallocated)} that nobody uses, more than the {shown(oom.request)} "
+            "asked for, but not in one piece: blocks of ever changing sizes have cut it up."
         ),
         remedy=Remedy(
             text=f"Let the allocator join its pieces: PYTORCH_CUDA_ALLOC_CONF={setting} (expandable_segments from "
-            "torch 2.1, on Linux; max_split_size_mb with older ones), set before Python starts. Sizes that "
-            "change less "
-            "help as well: pad to a few lengths, keep the batch size fixed, put the largest batch first.",
+            "torch 2.1, on Linux; max_split_size_mb with older ones), set before Python starts. Sizes that change "
+            "less help as well: pad to a few lengths, keep the batch size fixed, put the largest batch first.",
             commands=(_env(facts, "PYTORCH_CUDA_ALLOC_CONF", setting),),
         ),
         confidence="likely",
@@ -213,23 +211,22 @@ def oom_other_process(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         else "CUDA cannot start for want of memory: the GPU is full, by another process most likely.",
         seen=seen,
         why=(
-            "The program itself uses little; the rest of the card belongs to other processes: an earlier run "
-            "that did not end, a notebook that is still open, a second worker, another user, a desktop "
-            "program."
+            "The program itself uses little; the rest of the card belongs to other processes: an earlier run that "
+            "did not end, a notebook that is still open, a second worker, another user, a desktop program."
         ),
         remedy=Remedy(
             text=(
-                "See who holds the memory and end what is yours (or choose another GPU with "
-                "CUDA_VISIBLE_DEVICES). A process that nvidia-smi does not show may sit in another container; in "
-                "a notebook restart the kernel."
+                "See who holds the memory and end what is yours (or choose another GPU with CUDA_VISIBLE_DEVICES). "
+                "A process that nvidia-smi does not show may sit in another container; in a notebook restart the "
+                "kernel."
             ),
             commands=("nvidia-smi", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv")
             + (("sudo fuser -v /dev/nvidia*",) if derive.wheel_os(facts) != "windows" else ()),
         ),
         confidence=confidence,
         otherwise=(
-            "If no other process shows up, libraries inside this one (another framework, NCCL, a second "
-            "model) hold it beside torch."
+            "If no other process shows up, libraries inside this one (another framework, NCCL, a second model) hold "
+            "it beside torch."
         ),
         line=at(text),
     )
@@ -279,10 +276,9 @@ def oom_absurd_request(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     yield rule.finding(
         "error",
         seen=quoted(text, f"asked for {shown(size)}" if size else None),
-        why="No GPU and hardly a machine has that much: a shape is wrong (dimensions swapped, a missing "
-        "reshape, broadcasting of two long vectors, an attention matrix over all pixels, an index or a "
-        "length read from damaged data), "
-        "or a kernel wrote over the memory in which the size stood.",
+        why="No GPU and hardly a machine has that much: a shape is wrong (dimensions swapped, a missing reshape, "
+        "broadcasting of two long vectors, an attention matrix over all pixels, an index or a length read from "
+        "damaged data), or a kernel wrote over the memory in which the size stood.",
         remedy=Remedy(
             text=(
                 "Print the shapes before the line that the traceback names and follow the one that is too large. "
@@ -336,15 +332,15 @@ def oom_capacity(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _why(oom: Oom, *, spilled: bool, odd: bool, library: bool) -> str:
     if spilled:
         return (
-            f"{shown(oom.allocated)} are in use on a card of {shown(oom.total)} capacity: Windows has moved "
-            "the excess to system memory (slow) and has no more to give. The work does not fit."
+            f"{shown(oom.allocated)} are in use on a card of {shown(oom.total)} capacity: Windows has moved the "
+            "excess to system memory (slow) and has no more to give. The work does not fit."
         )
     if library:
         return "cuBLAS or cuDNN could not get its working memory: mostly the GPU is full."
     if odd:
         return (
-            "The driver refused although more is free: a limit of the process, of the (virtual) machine or "
-            "of Windows and WSL, or the memory was taken at that moment."
+            "The driver refused although more is free: a limit of the process, of the (virtual) machine or of "
+            "Windows and WSL, or the memory was taken at that moment."
         )
     if oom.allowed:
         return f"The program limited itself to {shown(oom.allowed)} (memory fraction), and that is used up."
@@ -358,11 +354,10 @@ def _why(oom: Oom, *, spilled: bool, odd: bool, library: bool) -> str:
 
 def _smaller(facts: Facts, oom: Oom) -> Remedy:
     text = (
-        "Make the work smaller: batch size first (with gradient accumulation the result stays the same), "
-        "then image size, crop or sequence length; train in bfloat16 or float16 (autocast); use "
-        "activation checkpointing, an optimiser with less state, "
-        "or quantised weights; under evaluation use torch.no_grad() or inference_mode(); keep no graph "
-        "alive by collecting losses as tensors (use loss.item()). Else a GPU with more memory, or "
+        "Make the work smaller: batch size first (with gradient accumulation the result stays the same), then image "
+        "size, crop or sequence length; train in bfloat16 or float16 (autocast); use activation checkpointing, an "
+        "optimiser with less state, or quantised weights; under evaluation use torch.no_grad() or inference_mode(); "
+        "keep no graph alive by collecting losses as tensors (use loss.item()). Else a GPU with more memory, or "
         "several (FSDP)."
     )
     if derive.is_jetson(facts):
@@ -373,8 +368,8 @@ def _smaller(facts: Facts, oom: Oom) -> Remedy:
 def _otherwise(oom: Oom, *, odd: bool, library: bool) -> str:
     if library:
         return (
-            "The same message follows an index error on the GPU (run once with CUDA_LAUNCH_BLOCKING=1) and a "
-            "cuBLAS or cuDNN that does not fit torch."
+            "The same message follows an index error on the GPU (run once with CUDA_LAUNCH_BLOCKING=1) and a cuBLAS "
+            "or cuDNN that does not fit torch."
         )
     if odd:
         return (
@@ -396,14 +391,13 @@ def _mps(rule: Rule, facts: Facts, text: Symptom) -> Finding:
         title="The work does not fit into the memory that MPS may use.",
         seen=quoted(text, f"MPS may use {shown(total)}" if total else None),
         why=(
-            "MPS takes from the Mac's one memory up to a limit (PYTORCH_MPS_HIGH_WATERMARK_RATIO of what "
-            "Metal recommends), and the work needs more. Other programs on the Mac use the same memory."
+            "MPS takes from the Mac's one memory up to a limit (PYTORCH_MPS_HIGH_WATERMARK_RATIO of what Metal "
+            "recommends), and the work needs more. Other programs on the Mac use the same memory."
         ),
         remedy=Remedy(
-            text="Make the work smaller (batch size, image size, float16, attention slicing), quit other "
-            "programs, call torch.mps.empty_cache() between parts. Raising the limit with "
-            "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the "
-            "protection: the Mac then swaps and may stop answering.",
+            text="Make the work smaller (batch size, image size, float16, attention slicing), quit other programs, "
+            "call torch.mps.empty_cache() between parts. Raising the limit with "
+            "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the protection: the Mac then swaps and may stop answering.",
             commands=('python -c "import torch; print(torch.mps.recommended_max_memory() / 2**30)"',),
         ),
         confidence="certain" if total else "likely",
@@ -417,9 +411,9 @@ def _assertion(rule: Rule, facts: Facts, text: Symptom) -> Finding:
         "error",
         seen=quoted(text),
         why=(
-            "torch wanted to report that memory ran out and asked NVML for the numbers, which does not "
-            "answer here (Jetson, WSL, vGPU, a driver library that does not fit). The assertion hides an "
-            "ordinary lack of memory."
+            "torch wanted to report that memory ran out and asked NVML for the numbers, which does not answer here "
+            "(Jetson, WSL, vGPU, a driver library that does not fit). The assertion hides an ordinary lack of "
+            "memory."
         ),
         remedy=_smaller(facts, Oom(text, None, None, None, None, None, None)),
         confidence="likely",

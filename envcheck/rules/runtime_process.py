@@ -32,23 +32,23 @@ def cuda_in_forked_process(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
         seen=quoted(text or error, "in a worker process" if worker else None),
         why=(
             f"A forked child inherits a {what} state that it cannot use. On Linux DataLoader workers and "
-            "multiprocessing fork by default, so anything that touches the GPU in the dataset, the collate "
-            "function or a worker fails once the parent has used it."
+            "multiprocessing fork by default, so anything that touches the GPU in the dataset, the collate function "
+            "or a worker fails once the parent has used it."
         ),
         remedy=Remedy(
             text="Keep the GPU out of the workers: let the dataset return CPU tensors and call .to(device) in the "
             "training loop. Where workers need the GPU, start them with spawn: "
             "torch.multiprocessing.set_start_method('spawn', force=True) under if __name__ == '__main__', or "
-            "DataLoader(..., multiprocessing_context='spawn'). Do not touch the GPU "
-            "(torch.cuda.is_available() is fine, tensors are not) before processes are started.",
+            "DataLoader(..., multiprocessing_context='spawn'). Do not touch the GPU (torch.cuda.is_available() is "
+            "fine, tensors are not) before processes are started.",
             commands=(),
         ),
         confidence="certain" if text is not None else "likely" if worker is not None else "possible",
         otherwise=""
         if text is not None
         else (
-            "If no process was forked: CUDA itself does not start (nvidia-smi, and torch.zeros(1, "
-            "device='cuda') in a fresh Python)."
+            "If no process was forked: CUDA itself does not start (nvidia-smi, and torch.zeros(1, device='cuda') in "
+            "a fresh Python)."
         ),
         line=at(text or error),
     )
@@ -66,8 +66,8 @@ def cublas_workspace_config(rule: Rule, facts: Facts, matrix: Matrix) -> Iterato
         "note" if detail(text, "warned") else "error",
         seen=quoted(text, f"CUBLAS_WORKSPACE_CONFIG={value}" if value else None),
         why=(
-            "Deterministic algorithms are demanded, and cuBLAS gives the same result every time only with a "
-            "fixed workspace, which it reads from this variable when it starts."
+            "Deterministic algorithms are demanded, and cuBLAS gives the same result every time only with a fixed "
+            "workspace, which it reads from this variable when it starts."
         ),
         remedy=Remedy(
             text=(
@@ -107,13 +107,12 @@ def nondeterministic_op(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
         title=f"{name} has no deterministic implementation, and deterministic mode forbids any other." if name else "",
         seen=quoted(text, f"torch {version}" if version else None),
         why=(
-            "The program asked for determinism (use_deterministic_algorithms, set_deterministic or a "
-            "trainer's flag), and this kernel adds in an order that changes from run to run."
+            "The program asked for determinism (use_deterministic_algorithms, set_deterministic or a trainer's "
+            "flag), and this kernel adds in an order that changes from run to run."
         ),
         remedy=Remedy(
-            text=f"Replace the operation ({other}), compute it on the CPU, let it pass for this call: "
-            f"{relax}, or try a newer torch, where more "
-            "operations have such an implementation.",
+            text=f"Replace the operation ({other}), compute it on the CPU, let it pass for this call: {relax}, or "
+            "try a newer torch, where more operations have such an implementation.",
         ),
         line=at(text),
     )
@@ -139,15 +138,15 @@ def illegal_memory_access(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
             if xid and (text is None or xid[1] != text.text)
             else None,
         ),
-        why="The error shows up at a later call than the one that caused it, and it ends the CUDA context: "
-        "the process has to be started anew. Mostly a third-party or self-written kernel is at fault "
-        "(built for another torch, another GPU, or with sizes beyond its limits), or an index that is "
-        "out of range; torch's own kernels and the hardware are rarer causes.",
+        why="The error shows up at a later call than the one that caused it, and it ends the CUDA context: the "
+        "process has to be started anew. Mostly a third-party or self-written kernel is at fault (built for another "
+        "torch, another GPU, or with sizes beyond its limits), or an index that is out of range; torch's own "
+        "kernels and the hardware are rarer causes.",
         remedy=_find_kernel(text),
         confidence="likely",
         otherwise=(
-            "If it wanders through the program and comes with every workload: rebuild the extensions for "
-            "this torch, try another torch release, and look for ECC or bus errors in dmesg."
+            "If it wanders through the program and comes with every workload: rebuild the extensions for this "
+            "torch, try another torch release, and look for ECC or bus errors in dmesg."
         ),
         line=at(text) or (xid[2] if xid else None),
     )
@@ -157,9 +156,9 @@ def _find_kernel(text: Symptom | None) -> Remedy:
     rocm = text is not None and text.kind == "gpu-memory-fault"
     return Remedy(
         text=(
-            "Find the kernel: run with blocking launches, so that the traceback names the right line, then "
-            "with the checker. Check the indices that go into it; rebuild or update the extension it belongs "
-            "to; on an overclocked card take the overclocking back."
+            "Find the kernel: run with blocking launches, so that the traceback names the right line, then with the "
+            "checker. Check the indices that go into it; rebuild or update the extension it belongs to; on an "
+            "overclocked card take the overclocking back."
         )
         + (
             " With HSA_OVERRIDE_GFX_VERSION set, code of another chip runs: that causes such faults as well."

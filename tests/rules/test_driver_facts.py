@@ -45,7 +45,11 @@ def nvidia(**changes: object) -> Nvidia:
         uvm_loaded=True,
         nouveau_loaded=False,
         gpus=(CARD,),
-        device_nodes=(DeviceNode(path="/dev/nvidiactl"), DeviceNode(path="/dev/nvidia0"), DeviceNode(path="/dev/nvidia-uvm")),
+        device_nodes=(
+            DeviceNode(path="/dev/nvidiactl"),
+            DeviceNode(path="/dev/nvidia0"),
+            DeviceNode(path="/dev/nvidia-uvm"),
+        ),
     )
     return msgspec.structs.replace(base, **changes)
 
@@ -90,7 +94,9 @@ def init(code: int, **more: object) -> CudaInit:
         (System(os="linux", wsl=2, machine="x86_64"), "516.94", "12.8", "error"),
     ],
 )
-def test_driver_against_the_floor_of_the_family(system: System, driver_version: str, cuda: str, expected: str | None) -> None:
+def test_driver_against_the_floor_of_the_family(
+    system: System, driver_version: str, cuda: str, expected: str | None
+) -> None:
     facts = machine(
         system=system,
         torch=Torch(version="2.8.0", cuda=cuda, cuda_available=False),
@@ -117,7 +123,9 @@ def test_what_works_is_not_called_too_old() -> None:
 def test_forward_compatibility_lifts_the_floor_on_data_centre_cards_only() -> None:
     lib = LibCuda(path="/usr/local/cuda/compat/libcuda.so.1", kind="compat", loaded=True)
     a100 = NvidiaGpu(index=0, name="NVIDIA A100-SXM4-80GB", compute_capability="8.0")
-    server = machine(nvidia=nvidia(driver_version="470.256.02", kernel_driver_version="470.256.02", libcuda=(lib,), gpus=(a100,)))
+    server = machine(
+        nvidia=nvidia(driver_version="470.256.02", kernel_driver_version="470.256.02", libcuda=(lib,), gpus=(a100,))
+    )
     assert found(server, "driver-too-old") == []
     desktop = machine(nvidia=nvidia(driver_version="470.256.02", kernel_driver_version="470.256.02", libcuda=(lib,)))
     assert len(found(desktop, "driver-too-old")) == 1
@@ -141,9 +149,13 @@ def test_an_unknown_driver_stays_unknown() -> None:
 def test_a_gpu_that_only_ptx_covers_needs_the_driver_of_the_toolkit() -> None:
     torch = Torch(version="2.4.0+cu124", cuda="12.4", cuda_available=False, arch_list=("sm_50", "sm_60", "compute_60"))
     volta = NvidiaGpu(index=0, name="Tesla V100-PCIE-16GB", compute_capability="7.0")
-    facts = machine(torch=torch, nvidia=nvidia(driver_version="535.183.01", kernel_driver_version="535.183.01", gpus=(volta,)))
+    facts = machine(
+        torch=torch, nvidia=nvidia(driver_version="535.183.01", kernel_driver_version="535.183.01", gpus=(volta,))
+    )
     assert "550.54" in found(facts, "driver-too-old")[0].remedy.text
-    newer = machine(torch=torch, nvidia=nvidia(driver_version="550.54.15", kernel_driver_version="550.54.15", gpus=(volta,)))
+    newer = machine(
+        torch=torch, nvidia=nvidia(driver_version="550.54.15", kernel_driver_version="550.54.15", gpus=(volta,))
+    )
     assert found(newer, "driver-too-old") == []
 
 
@@ -160,7 +172,9 @@ def test_a_gpu_that_only_ptx_covers_needs_the_driver_of_the_toolkit() -> None:
         ("GP104 [GeForce GTX 1080]", "580.95.05", True, "proprietary"),
     ],
 )
-def test_driver_and_gpu_that_do_not_go_together(name: str, driver_version: str, open_modules: bool | None, word: str) -> None:
+def test_driver_and_gpu_that_do_not_go_together(
+    name: str, driver_version: str, open_modules: bool | None, word: str
+) -> None:
     facts = machine(
         pci=(PciDevice(vendor_id="10de", name=name, driver="nvidia"),),
         nvidia=Nvidia(driver_version=driver_version, kernel_module_open=open_modules, gpus=(), smi_error="no-devices"),
@@ -172,7 +186,10 @@ def test_driver_and_gpu_that_do_not_go_together(name: str, driver_version: str, 
 def test_a_gpu_that_nvidia_smi_lists_is_driven() -> None:
     gtx = NvidiaGpu(index=0, name="NVIDIA GeForce GTX 1080", compute_capability="6.1")
     assert found(machine(nvidia=nvidia(driver_version="590.48.01", gpus=(gtx,))), "driver-gpu-unsupported") == []
-    fits = machine(pci=(PciDevice(vendor_id="10de", name="GP104 [GeForce GTX 1080]"),), nvidia=Nvidia(driver_version="580.95.05", kernel_module_open=False, gpus=()))
+    fits = machine(
+        pci=(PciDevice(vendor_id="10de", name="GP104 [GeForce GTX 1080]"),),
+        nvidia=Nvidia(driver_version="580.95.05", kernel_module_open=False, gpus=()),
+    )
     assert found(fits, "driver-gpu-unsupported") == []
 
 
@@ -195,8 +212,17 @@ def test_a_card_on_the_bus_and_no_module() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"nvidia": msgspec.structs.replace(NO_DRIVER, nouveau_loaded=True), "pci": (PciDevice(vendor_id="10de", driver="nouveau"),)}, "nouveau"),
-        ({"nvidia": msgspec.structs.replace(NO_DRIVER, driver_packages=("nvidia-driver-580 580.95.05-0ubuntu1",))}, "headers"),
+        (
+            {
+                "nvidia": msgspec.structs.replace(NO_DRIVER, nouveau_loaded=True),
+                "pci": (PciDevice(vendor_id="10de", driver="nouveau"),),
+            },
+            "nouveau",
+        ),
+        (
+            {"nvidia": msgspec.structs.replace(NO_DRIVER, driver_packages=("nvidia-driver-580 580.95.05-0ubuntu1",))},
+            "headers",
+        ),
         (
             {
                 "nvidia": msgspec.structs.replace(NO_DRIVER, driver_packages=("nvidia-driver-580 580.95.05-0ubuntu1",)),
@@ -220,7 +246,10 @@ def test_the_reason_decides_the_remedy(changes: dict[str, object], word: str) ->
         machine(nvidia=NO_DRIVER, pci=(PciDevice(vendor_id="1002", name="Navi 31", driver="amdgpu"),)),
         machine(nvidia=NO_DRIVER, pci=()),
         Facts(system=System(os="macos", machine="arm64"), torch=Torch(version="2.8.0")),
-        machine(nvidia=Nvidia(smi=Outcome(status="missing"), kernel_module_loaded=False), system=System(os="linux", jetson_model="Orin Nano")),
+        machine(
+            nvidia=Nvidia(smi=Outcome(status="missing"), kernel_module_loaded=False),
+            system=System(os="linux", jetson_model="Orin Nano"),
+        ),
     ],
     ids=["runs", "AMD", "no card", "Mac", "Jetson"],
 )
@@ -241,13 +270,25 @@ def test_driver_kernel_incompatible_explains_the_missing_driver() -> None:
     facts = machine(nvidia=NO_DRIVER, symptoms=recognise(log, source="dmesg"))
     report = evaluate(facts, load(), driver.RULES)
     assert report.findings[0].rule == "driver-kernel-incompatible"
-    assert [f.consequence_of for f in report.findings if f.rule == "nvidia-driver-not-loaded"] == ["driver-kernel-incompatible"]
-    assert found(machine(symptoms=recognise("nvidia-uvm: Loaded the UVM driver", source="dmesg")), "driver-kernel-incompatible") == []
+    assert [f.consequence_of for f in report.findings if f.rule == "nvidia-driver-not-loaded"] == [
+        "driver-kernel-incompatible"
+    ]
+    assert (
+        found(
+            machine(symptoms=recognise("nvidia-uvm: Loaded the UVM driver", source="dmesg")),
+            "driver-kernel-incompatible",
+        )
+        == []
+    )
 
 
 def test_driver_cannot_init_gpu_from_the_kernel_log() -> None:
-    event = KernelEvent(kind="rm-init-adapter", text="NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x26:0x56:1463)", line=7)
-    facts = machine(nvidia=nvidia(gpus=(), smi_error="no-devices", smi=Outcome(status="failed")), kernel_events=(event,))
+    event = KernelEvent(
+        kind="rm-init-adapter", text="NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x26:0x56:1463)", line=7
+    )
+    facts = machine(
+        nvidia=nvidia(gpus=(), smi_error="no-devices", smi=Outcome(status="failed")), kernel_events=(event,)
+    )
     assert found(facts, "driver-cannot-init-gpu")[0].confidence == "certain"
     assert found(machine(), "driver-cannot-init-gpu") == []
     unsure = machine(nvidia=nvidia(gpus=(), smi_error="no-devices", smi=Outcome(status="failed")))
@@ -278,28 +319,45 @@ def test_module_and_library_of_two_versions() -> None:
     finding = found(facts, "nvml-driver-library-mismatch")[0]
     assert "575.57.08" in finding.seen
     assert found(machine(), "nvml-driver-library-mismatch") == []
-    wsl = machine(system=System(os="linux", wsl=2), nvidia=nvidia(driver_version="566.36", kernel_driver_version="565.77"))
+    wsl = machine(
+        system=System(os="linux", wsl=2), nvidia=nvidia(driver_version="566.36", kernel_driver_version="565.77")
+    )
     assert found(wsl, "nvml-driver-library-mismatch") == []
 
 
 def test_inside_a_container_the_image_is_cleaned_and_no_driver_installed() -> None:
-    facts = machine(system=System(os="linux", container="docker"), nvidia=nvidia(smi_error="library-mismatch", smi=Outcome(status="failed"), gpus=None))
+    facts = machine(
+        system=System(os="linux", container="docker"),
+        nvidia=nvidia(smi_error="library-mismatch", smi=Outcome(status="failed"), gpus=None),
+    )
     finding = found(facts, "nvml-driver-library-mismatch")[0]
     assert "Remove every NVIDIA driver package" in finding.remedy.text
     assert not any(c.startswith("sudo reboot") for c in finding.remedy.commands)
 
 
 def test_error_803_and_the_libcuda_behind_it() -> None:
-    lib = LibCuda(path="/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15", version="550.54.15", kind="driver", loaded=True)
+    lib = LibCuda(
+        path="/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15", version="550.54.15", kind="driver", loaded=True
+    )
     finding = found(machine(nvidia=nvidia(cuda_init=init(803), libcuda=(lib,))), "driver-libcuda-mismatch")[0]
     assert "550.54.15" in finding.seen
     assert found(machine(nvidia=nvidia(cuda_init=init(100), libcuda=(lib,))), "driver-libcuda-mismatch") == []
 
 
 def test_packages_of_two_releases() -> None:
-    mixed = nvidia(driver_packages=("libnvidia-compute-570 570.148.08-0ubuntu1", "nvidia-utils-575 575.51.03-0ubuntu1"), driver_version=None, kernel_driver_version=None)
+    mixed = nvidia(
+        driver_packages=("libnvidia-compute-570 570.148.08-0ubuntu1", "nvidia-utils-575 575.51.03-0ubuntu1"),
+        driver_version=None,
+        kernel_driver_version=None,
+    )
     assert "570.148.08" in found(machine(nvidia=mixed), "driver-libcuda-mismatch")[0].seen
-    same = nvidia(driver_packages=("libnvidia-compute-570 570.148.08-0ubuntu1", "nvidia-utils-570 570.148.08-0ubuntu1", "nvidia-container-toolkit 1.17.4-1"))
+    same = nvidia(
+        driver_packages=(
+            "libnvidia-compute-570 570.148.08-0ubuntu1",
+            "nvidia-utils-570 570.148.08-0ubuntu1",
+            "nvidia-container-toolkit 1.17.4-1",
+        )
+    )
     assert found(machine(nvidia=same), "driver-libcuda-mismatch") == []
 
 
@@ -309,7 +367,9 @@ def test_forward_compatibility_error() -> None:
     assert "RTX 3090" in found(machine(nvidia=nvidia(libcuda=(compat,))), "cuda-forward-compat")[0].seen
     nameless = machine(nvidia=nvidia(libcuda=(compat,), gpus=None), pci=None)
     assert skipped(nameless, "cuda-forward-compat")
-    works = machine(nvidia=nvidia(libcuda=(compat,)), torch=Torch(version="2.8.0+cu128", cuda="12.8", cuda_available=True))
+    works = machine(
+        nvidia=nvidia(libcuda=(compat,)), torch=Torch(version="2.8.0+cu128", cuda="12.8", cuda_available=True)
+    )
     assert found(works, "cuda-forward-compat") == []
 
 
@@ -318,13 +378,18 @@ def test_forward_compatibility_error() -> None:
 
 def test_fabric_manager() -> None:
     h100 = NvidiaGpu(index=0, name="NVIDIA H100 80GB HBM3", compute_capability="9.0", fabric_state="In Progress")
-    down = machine(nvidia=nvidia(gpus=(h100,), fabric=FabricManager(needed=True, state="inactive"), cuda_init=init(802)))
+    down = machine(
+        nvidia=nvidia(gpus=(h100,), fabric=FabricManager(needed=True, state="inactive"), cuda_init=init(802))
+    )
     assert "In Progress" in found(down, "fabric-manager-not-running")[0].seen
     other = machine(nvidia=nvidia(gpus=(h100,), fabric=FabricManager(needed=True, state="active", version="575.57.08")))
     assert "575.57.08" in found(other, "fabric-manager-not-running")[0].seen
     fine = machine(nvidia=nvidia(gpus=(h100,), fabric=FabricManager(needed=True, state="active", version="580.95.05")))
     assert found(fine, "fabric-manager-not-running") == []
-    assert found(machine(nvidia=nvidia(fabric=FabricManager(needed=False, state="missing"))), "fabric-manager-not-running") == []
+    assert (
+        found(machine(nvidia=nvidia(fabric=FabricManager(needed=False, state="missing"))), "fabric-manager-not-running")
+        == []
+    )
 
 
 def test_uvm_counts_only_after_cuda_was_tried() -> None:
@@ -344,7 +409,9 @@ def test_error_999_by_its_code() -> None:
 
 
 def test_exclusive_mode_needs_somebody_on_the_card() -> None:
-    taken = msgspec.structs.replace(CARD, compute_mode="Exclusive_Process", processes=(GpuProcess(pid=1, name="python"),))
+    taken = msgspec.structs.replace(
+        CARD, compute_mode="Exclusive_Process", processes=(GpuProcess(pid=1, name="python"),)
+    )
     free = msgspec.structs.replace(CARD, compute_mode="Exclusive_Process", processes=())
     assert found(machine(nvidia=nvidia(gpus=(taken,))), "gpu-exclusive-mode")[0].confidence == "certain"
     assert found(machine(nvidia=nvidia(gpus=(free,))), "gpu-exclusive-mode") == []
@@ -352,7 +419,12 @@ def test_exclusive_mode_needs_somebody_on_the_card() -> None:
 
 @pytest.mark.parametrize(
     "gpu",
-    [{"ecc_uncorrected": 2}, {"remapped_rows_pending": True}, {"retired_pages_pending": True}, {"error": "GPU is lost"}],
+    [
+        {"ecc_uncorrected": 2},
+        {"remapped_rows_pending": True},
+        {"retired_pages_pending": True},
+        {"error": "GPU is lost"},
+    ],
     ids=lambda g: next(iter(g)),
 )
 def test_hardware_faults_that_the_driver_counts(gpu: dict[str, object]) -> None:
@@ -379,7 +451,9 @@ SIGILL = Torch(version="2.8.0+cpu", cuda="", imports=Outcome(status="crashed", s
 
 
 def test_illegal_instruction_on_a_cpu_without_avx() -> None:
-    old = msgspec.structs.replace(LINUX, cpu_model="QEMU Virtual CPU version 2.5+", cpu_flags=("sse4_2",), virtual_machine="kvm")
+    old = msgspec.structs.replace(
+        LINUX, cpu_model="QEMU Virtual CPU version 2.5+", cpu_flags=("sse4_2",), virtual_machine="kvm"
+    )
     finding = found(Facts(system=old, torch=SIGILL), "cpu-lacks-avx")[0]
     assert finding.confidence == "certain"
     assert "host" in finding.remedy.text
@@ -399,7 +473,15 @@ def test_no_avx_and_no_crash_is_a_note() -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("", "error"), ("-1", "error"), ("1", "error"), ("NoDevFiles", "error"), ("0,5", "warning"), ("0", None), ("GPU-1234", None)],
+    [
+        ("", "error"),
+        ("-1", "error"),
+        ("1", "error"),
+        ("NoDevFiles", "error"),
+        ("0,5", "warning"),
+        ("0", None),
+        ("GPU-1234", None),
+    ],
 )
 def test_visible_devices_against_the_gpus_there_are(value: str, expected: str | None) -> None:
     facts = machine(env=(EnvVar(name="CUDA_VISIBLE_DEVICES", value=value),))
@@ -436,11 +518,19 @@ def test_mig_without_a_slice_and_with_several() -> None:
     cut = msgspec.structs.replace(a100, mig_instances=("3g.40gb", "3g.40gb"))
     both = (EnvVar(name="CUDA_VISIBLE_DEVICES", value="MIG-a,MIG-b"),)
     assert found(machine(nvidia=nvidia(gpus=(cut,)), env=both), "mig")[0].severity == "warning"
-    assert found(machine(nvidia=nvidia(gpus=(cut,)), env=(EnvVar(name="CUDA_VISIBLE_DEVICES", value="MIG-a"),)), "mig") == []
+    assert (
+        found(machine(nvidia=nvidia(gpus=(cut,)), env=(EnvVar(name="CUDA_VISIBLE_DEVICES", value="MIG-a"),)), "mig")
+        == []
+    )
 
 
 def test_rights_on_the_device_files() -> None:
-    closed = (DeviceNode(path="/dev/nvidiactl", readable=False, writable=False, mode="crw-rw----", owner="root", group="video"), DeviceNode(path="/dev/nvidia0", readable=False))
+    closed = (
+        DeviceNode(
+            path="/dev/nvidiactl", readable=False, writable=False, mode="crw-rw----", owner="root", group="video"
+        ),
+        DeviceNode(path="/dev/nvidia0", readable=False),
+    )
     finding = found(machine(nvidia=nvidia(device_nodes=closed)), "nvidia-device-permission")[0]
     assert any("usermod -aG video" in c for c in finding.remedy.commands)
     assert not any(c.startswith("sudo chmod") for c in finding.remedy.commands)
