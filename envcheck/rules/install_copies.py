@@ -95,7 +95,15 @@ def _torch_copies(facts: Facts) -> tuple[Distribution, ...]:
 def not_found(facts: Facts) -> Symptom | None:
     """The import failed because there is no torch on the path of that Python."""
     item = facts.symptom("torch-not-found")
-    return None if item is None or facts.symptom("build-isolation") else item
+    return None if item is None or _while_building(facts, item) else item
+
+
+def _while_building(facts: Facts, item: Symptom) -> bool:
+    """The import failed inside the build of another package: pip's or uv's words about it stand close by."""
+    for other in derive.symptoms(facts, "build-context"):
+        if item.line is None or other.line is None or abs(item.line - other.line) <= 60:
+            return True
+    return False
 
 
 @rule(
@@ -171,8 +179,8 @@ def _install_here(facts: Facts, matrix: Matrix) -> Remedy:
       explains=("torch-not-installed", "wrong-interpreter", "setuptools-incompatible"))  # fmt: skip
 def build_isolation(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Pip builds in an empty environment of its own, so setup.py cannot import torch."""
-    item = facts.symptom("build-isolation")
-    if item is None:
+    item = facts.symptom("torch-not-found")
+    if item is None or not _while_building(facts, item):
         return
     yield rule.finding(
         "error",

@@ -82,7 +82,7 @@ _NO_CODE = (
             "requires a gpu with compute capability",
             "requires gpu with compute capability",
         ),
-        r"(?P<extension>Flash ?Attention|xFormers|\w{3,30})[^\n]{0,40}? only supports (?P<needs>(?:Ampere|Turing|Hopper)[^\n]{0,60})"
+        r"\b(?P<extension>Flash Attention|\w{3,30})(?: \w{1,20}){0,2} only supports (?P<needs>(?:Ampere|Turing|Hopper)[^\n]{0,60})"
         r"|requires device with capability > \((?P<floor>\d+, \d+)\) but your GPU has capability "
         r"\((?P<has>\d+, \d+)\) \(too old\)"
         r"|requires (?:a )?GPU with compute capability (?P<least>[\d.]{1,5})[^\n]{0,80}",
@@ -162,9 +162,9 @@ _NO_BACKEND = (
             "implementation for device cuda",
             "not implemented on the gpu",
         ),
-        FRAME + r"(?:Not compiled with (?:GPU|CUDA) support|(?P<extension>xFormers|bitsandbytes|\w{3,30}) wasn't buil[dt] "
+        FRAME + r"(?:Not compiled with (?:GPU|CUDA) support|\b(?P<extension>\w{3,30}) wasn't buil[dt] "
         r"with CUDA support|version of (?P<named>\w{3,30}) was compiled without (?:GPU|CUDA) support"
-        r"|\w+_impl: implementation for device cuda:\d+ not found)",
+        r"|\b\w{1,40}_impl: implementation for device cuda:\d+ not found)",
         before=9,
     ),
 )  # fmt: skip

@@ -232,15 +232,22 @@ _IMPORTS = (
         r"No module named ['\"]?(?P<name>torch|pytorch)['\"]?(?![\w.'])",
     ),
     Signature(
-        "build-isolation",
-        ("no module named 'torch'", "no module named torch"),
-        r"(?:Getting requirements to build (?:wheel|editable)|subprocess-exited-with-error|pip-build-env|prepare_metadata_for_build"
-        r"|build_meta\.py|build isolation|get_requires_for_build_wheel|setup\.py egg_info|metadata-generation-failed"
-        r"|Failed to build|build backend|builds-v0)[\s\S]{0,6000}?No module named '?torch'?(?![\w.])"
-        r"|No module named '?torch'?(?![\w.])[\s\S]{0,1500}?(?:subprocess-exited-with-error|metadata-generation-failed"
-        r"|This error (?:originates|likely indicates)|depends on `?torch`?, but doesn't declare it|\bbuild-system\.requires)",
-        before=30,
-        after=14,
+        "build-context",
+        (
+            "subprocess-exited-with-error",
+            "did not run successfully",
+            "get_requires_for_build",
+            "build_meta",
+            "the build backend returned an error",
+            "metadata-generation-failed",
+            "failed to build",
+            "but doesn't declare it as a build dependency",
+            "getting requirements to build",
+            "pip-build-env",
+        ),
+        r"subprocess-exited-with-error|Getting requirements to build (?:wheel|editable) did not run|get_requires_for_build_\w{3,10}"
+        r"|build_meta(?:\.py|:__legacy__)|The build backend returned an error|metadata-generation-failed|Failed to build `?[\w.\-]{2,60}"
+        r"|depends on `?torch`?, but doesn't declare it|Getting requirements to build (?:wheel|editable)[ .]{1,6}error|pip-build-env",
     ),
     Signature(
         "torch-c-missing",

@@ -172,6 +172,39 @@ RuntimeError: CUDA error: no kernel image is available for execution on the devi
 Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
 """,
     ),
+    (
+        "benign-capability-warning",
+        "pytorch/pytorch#164596 with the whole report",
+        """PyTorch version: 2.9.0+cu130
+CUDA used to build PyTorch: 13.0
+OS: Ubuntu 24.04.3 LTS (aarch64)
+Is CUDA available: True
+GPU models and configuration: GPU 0: NVIDIA GB10
+Nvidia driver version: 580.95.05
+UserWarning:
+    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.
+    Minimum and Maximum cuda capability supported by this version of PyTorch is
+    (8.0) - (12.0)
+""",
+    ),
+    (
+        "benign-capability-warning",
+        "a B300 beside code for sm_100",
+        """torch 2.9.0+cu130
+    Found GPU0 NVIDIA B300 SXM6 AC which is of cuda capability 10.3.
+    Minimum and Maximum cuda capability supported by this version of PyTorch is
+    (7.5) - (10.0)
+""",
+    ),
+    (
+        "benign-capability-warning",
+        "an Ada card beside a build that ends at sm_86",
+        """torch 1.13.1+cu116, Ubuntu 20.04
+    Found GPU0 NVIDIA GeForce RTX 4090 which is of cuda capability 8.9.
+    Minimum and Maximum cuda capability supported by this version of PyTorch is
+    (3.7) - (8.6)
+""",
+    ),
     # --- no CUDA in the build ----------------------------------------------------------------------------------
     (
         "cpu-only-build",
@@ -753,20 +786,6 @@ ModuleNotFoundError: No module named 'triton'
         """UserWarning: The detected CUDA version (12.1) has a minor version mismatch with the version that was used to compile PyTorch (12.4). Most likely this shouldn't be a problem.
   warnings.warn(CUDA_MISMATCH_WARN.format(cuda_str_version, torch.version.cuda))
 building 'my_ext' extension
-""",
-    ),
-    (
-        "a Blackwell workstation that warns",
-        """PyTorch version: 2.9.0+cu130
-CUDA used to build PyTorch: 13.0
-OS: Ubuntu 24.04.3 LTS (aarch64)
-Is CUDA available: True
-GPU models and configuration: GPU 0: NVIDIA GB10
-Nvidia driver version: 580.95.05
-UserWarning:
-    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.
-    Minimum and Maximum cuda capability supported by this version of PyTorch is
-    (8.0) - (12.0)
 """,
     ),
 ]
