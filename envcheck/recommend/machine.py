@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from envcheck.facts import Facts
+from envcheck.facts import Facts, PciDevice
 from envcheck.matrix import Matrix
 from envcheck.matrix.versions import numbers
 
@@ -219,7 +219,7 @@ def _cards(facts: Facts, matrix: Matrix) -> tuple[Card, ...] | None:
         return tuple(card(name, capability, matrix) for name, capability in listed)
     if facts.nvidia.gpus == () or facts.system.os == "macos":
         return ()
-    nothing_on_the_bus = facts.pci is not None and not any(d.vendor_id == NVIDIA for d in facts.pci)
+    nothing_on_the_bus = facts.pci is not None and not any(_ours(d) for d in facts.pci)
     return () if nothing_on_the_bus and not facts.system.wsl else None
 
 
@@ -246,8 +246,13 @@ def amd_card(name: str | None, gfx: str | None, matrix: Matrix) -> AmdCard:
 
 def _of_pci(facts: Facts) -> Iterator[tuple[str | None, str | None]]:
     for device in facts.pci or ():
-        if device.vendor_id == NVIDIA:
+        if _ours(device):
             yield device.name or f"NVIDIA device {device.device_id or '(unnamed)'}", None
+
+
+def _ours(device: PciDevice) -> bool:
+    """An NVIDIA GPU that this system may use: one that is set aside for a virtual machine is none of ours."""
+    return device.vendor_id == NVIDIA and device.driver not in ("vfio-pci", "pciback", "xen-pciback")
 
 
 def card(name: str | None, capability: str | None, matrix: Matrix) -> Card:

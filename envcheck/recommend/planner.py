@@ -277,7 +277,10 @@ class Planner:
         others = [] if hopeless else [self._repaired(device, driver, troubles[0])]
         later = [p for p in others if p.status == "ok"]
         for failed in (p for p in others if p.status != "ok"):
-            found += failed.blockers
+            # A driver is not worth its trouble where no build would have code for the card.
+            found = (
+                [*failed.blockers] if any(b.kind == "gpu-code" for b in failed.blockers) else [*found, *failed.blockers]
+            )
         if hopeless:
             later += instead.alternatives(self, self.context(device, replace(self.machine, trouble=(), driver=None)))
         else:

@@ -85,7 +85,10 @@ def _of_smi(facts: Facts, machine: Machine) -> Trouble | None:
         "no-devices": _no_devices,
         "wsl-blocked": _wsl,
         "nvml-missing": _not_running,
+        "insufficient-permissions": _not_allowed,
     }.get(nvidia.smi_error or "")
+    if make is None and machine.cards and not nvidia.gpus and nvidia.smi is not None and nvidia.smi.bad:
+        make = _failing
     return make(facts, machine) if make else None
 
 
@@ -148,6 +151,30 @@ def _nvml_unknown(facts: Facts, machine: Machine) -> Trouble:
         f"nvidia-smi cannot talk to the driver ('Unknown Error'): {_names(machine)} cannot be used.",
         way,
         commands,
+        machine.driver,
+    )
+
+
+def _not_allowed(facts: Facts, machine: Machine) -> Trouble:
+    return Trouble(
+        "no-permission",
+        f"This user may not use the NVIDIA driver ('Insufficient Permissions'): {_names(machine)} is out of reach.",
+        "See who may open /dev/nvidia*: a group is missing, or the container was started without the devices.",
+        ("ls -l /dev/nvidia*",),
+        machine.driver,
+        after="once the devices can be opened",
+    )
+
+
+def _failing(facts: Facts, machine: Machine) -> Trouble:
+    smi = facts.nvidia.smi
+    words = (smi.error or smi.signal or smi.detail or smi.status if smi else "").strip().splitlines()
+    said = f" ({words[0][:120].rstrip('.')})" if words else ""
+    return Trouble(
+        "driver-not-running",
+        f"nvidia-smi fails{said}: {_names(machine)} cannot be used.",
+        "Make nvidia-smi work first: the kernel log says what the driver ran into.",
+        (_LOG,),
         machine.driver,
     )
 

@@ -172,6 +172,8 @@ BROKEN = {
     ),
     "hanging nvidia-smi": (broken("timeout"), "driver-hangs", "once the driver runs"),
     "lost from the bus": (broken("failed", "gpu-lost", driver_version="550.90.07"), "gpu-lost", "once the driver runs"),
+    "no permission": (broken("failed", "insufficient-permissions"), "no-permission", "once the devices can be opened"),
+    "nvidia-smi crashes": (replace(broken("crashed"), nvidia=Nvidia(smi=Outcome(status="crashed", signal="SIGSEGV"))), "driver-not-running", "once the driver runs"),
     "no access in the container": (
         broken(
             "missing",
@@ -209,6 +211,19 @@ def test_a_gpu_that_cannot_be_used_is_said_first(name: str, matrix: Matrix) -> N
     first, last = made.alternatives[0], made.alternatives[-1]
     assert first.variant is not None and first.variant.startswith("cu") and first.condition == condition
     assert last.variant == "cpu" and "CPU only" in last.condition
+
+
+def test_a_card_without_any_build_needs_no_driver_either(matrix: Matrix) -> None:
+    old = (PciDevice(vendor_id="10de", name="GK208B [GeForce GT 710]"),)
+    made = plan(replace(broken("missing", kernel_module_loaded=False), pci=old), matrix)
+    assert [blocker.kind for blocker in made.blockers] == ["gpu-code"]
+    assert [other.variant for other in made.alternatives] == ["cpu"]
+
+
+def test_a_card_set_aside_for_a_virtual_machine_is_not_ours(matrix: Matrix) -> None:
+    aside = tuple(replace(device, driver="vfio-pci") for device in ON_THE_BUS)
+    made = plan(replace(broken("missing", kernel_module_loaded=False), pci=aside), matrix)
+    assert (made.status, made.variant) == ("ok", "cpu")
 
 
 def test_library_mismatch_plans_for_the_driver_after_the_reboot(matrix: Matrix) -> None:
