@@ -7,7 +7,6 @@ marked and the payload is started again with the rest.
 from __future__ import annotations
 
 import json
-import os
 import queue
 import re
 import sys
@@ -20,19 +19,23 @@ from typing import Any
 from envcheck.errors import TargetError
 from envcheck.facts import Check
 from envcheck.process import Completed, Running, run
+from envcheck.target import child_environment
 
 PAYLOAD = Path(__file__).resolve().parent / "payloads" / "smoke_device.py"
 MARK = "@envcheck@ "
 
 IMPORT_TORCH = "import-torch"
 FIND_DEVICES = "find-devices"
-NOT_TESTS = (IMPORT_TORCH, FIND_DEVICES)
+FIRST_WORK = "first-work"
+NOT_TESTS = (IMPORT_TORCH, FIND_DEVICES, FIRST_WORK)
 """Steps of the payload that are reported only when they go wrong."""
 
 TEST_LIMIT = 60.0
 """Seconds for one test: the first on a GPU loads hundreds of megabytes of kernels, from a cold disk perhaps."""
 IMPORT_LIMIT = 180.0
 """Seconds for the import of torch: a network file system can take minutes."""
+LEAVING_LIMIT = 10.0
+"""Seconds from the last word to the end of the process; what drivers do on the way out is not waited for."""
 HANGS_IN_A_ROW = 2
 """After so many tests of a device that did not return, the rest of that device is not tried."""
 
@@ -59,6 +62,8 @@ class Session:
     torch: str | None = None
     open: tuple[str, str] | None = None
     """The test that was begun and not yet answered."""
+    patience: float = 1.0
+    """How many times the limit it may take."""
     finished: bool = False
     restart: str | None = None
     """Why the payload asks to be started again."""
@@ -71,6 +76,7 @@ class Session:
             self.plan = self.plan or [(str(name), str(device)) for name, device in document.get("plan", ())]
         elif stage == "check-start":
             self.open = (str(document.get("name")), str(document.get("device")))
+            self.patience = float(document.get("patience") or 1.0)
         elif stage == "check":
             self.open = None
             return self.add(
@@ -225,7 +231,9 @@ class _Driver:
         elif any(c.name == FIND_DEVICES for c in self.session.checks):
             options["devices"] = ("cpu",)
         child = Running(
-            [self.python, self.payload, *arguments(**options)], env=_environment(self.env), on_line=events.put
+            [self.python, self.payload, *arguments(**options)],
+            env=child_environment(self.python, self.env),
+            on_line=events.put,
         )
         if not child.started:
             assert child.failure is not None
@@ -252,7 +260,12 @@ class _Driver:
         return completed
 
     def _patience(self) -> float:
-        return IMPORT_LIMIT if self.session.open is None or self.session.open[0] == IMPORT_TORCH else self.limit
+        session = self.session
+        if session.finished or session.restart is not None:
+            return LEAVING_LIMIT
+        if session.open is None or session.open[0] == IMPORT_TORCH:
+            return IMPORT_LIMIT
+        return self.limit * session.patience
 
     def _take(self, line: str) -> bool:
         document = _document(line)
@@ -314,13 +327,6 @@ def _document(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
-
-
-def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
-    values = dict(os.environ if env is None else env)
-    # macOS: would make a venv's interpreter take the prefix of ours.
-    values.pop("__PYVENV_LAUNCHER__", None)
-    return values
 
 
 def _ending(ended: Completed) -> tuple[str, str]:

@@ -4,7 +4,7 @@ Run as a file by the Python under test, or by `probe_env.py --then` in a process
 torch; torchvision and numpy where they are installed. One line of marked JSON for each event on standard output:
 
     {"stage": "smoke", "seed": 4711, "level": 1, "torch": "2.8.0", "plan": [["matmul-fp32", "cuda:0"], ...]}
-    {"stage": "check-start", "name": "matmul-fp32", "device": "cuda:0"}
+    {"stage": "check-start", "name": "matmul-fp32", "device": "cuda:0", "patience": 1}   times the limit it may take
     {"stage": "check", "name": "matmul-fp32", "device": "cuda:0", "status": "passed", "seconds": 0.01, "detail": "..."}
     {"stage": "check-restart", "device": "cuda:0", "reason": "..."}   the device context is dead: start a new process
     {"stage": "smoke-end"}
@@ -24,9 +24,10 @@ MARK = "@envcheck@ "
 RESTART_CODE = 75
 """Exit code (EX_TEMPFAIL) of a process that leaves because its device context is dead."""
 
-# Names of the two events that are no test of the catalogue, yet can fail, crash or hang like one.
+# Names of the steps that are no test of the catalogue, yet can fail, crash or hang like one.
 IMPORT = "import-torch"
 FIND = "find-devices"
+FIRST = "first-work"
 ANY = "all"
 
 
@@ -103,12 +104,12 @@ class Watch(object):
             pass
 
 
-def attempt(name, device, limit, body):
+def attempt(name, device, limit, body, patience=1):
     """Runs one test and answers for it: (passed or skipped, what it returned)."""
-    emit("check-start", name=name, device=device)
+    emit("check-start", name=name, device=device, patience=patience)
     begun = time.time()
     result, status, detail = None, "passed", None
-    with Watch(limit):
+    with Watch(limit * patience):
         try:
             result = body()
             detail = result if isinstance(result, str) else None
@@ -125,8 +126,17 @@ def verdict(error):
         return "skipped", str(error)
     if kind == "Wrong":
         return "failed", str(error)[:1000]
-    text = str(error).strip()
-    return "failed", ("%s: %s" % (kind, text) if text else kind)[:1000]
+    texts = ["%s: %s" % (type(e).__name__, str(e).strip()) for e in causes(error)]
+    return "failed", "; because of ".join(texts)[:1000]
+
+
+def causes(error):
+    """The error and those it was raised from."""
+    chain = []
+    while error is not None and len(chain) < 4:
+        chain.append(error)
+        error = error.__cause__
+    return chain
 
 
 def find_devices():
@@ -145,43 +155,86 @@ def find_devices():
     return found
 
 
-def alive(context):
-    """False when not even the smallest work succeeds: after an illegal access nothing does until the process ends."""
+def first_work(context):
+    """The smallest work: a kernel, and its result brought back."""
     import torch
 
+    select(context)
+    got = (torch.ones(3, device=context.device) + 1).cpu().tolist()
+    context.synchronize()
+    if got != [2.0, 2.0, 2.0]:
+        raise part("smoke_support").Wrong("1 + 1 is %s" % got)
+
+
+def alive(context):
+    """False when not even the smallest work succeeds: after an illegal access nothing does until the process ends."""
     try:
-        one = torch.ones(3, device=context.device) + 1
-        context.synchronize()
-        return one.cpu().tolist() == [2.0, 2.0, 2.0]
+        first_work(context)
+        return True
     except Exception:
         return False
 
 
 def plan(entries, devices):
-    """Pairs of entry and device in the order of running: late tests last, else device after device."""
-    pairs = [(entry, device) for device in devices for entry in entries if not entry.late]
-    pairs.extend((entry, device) for entry in entries if entry.late for device in devices[:1])
+    """Pairs of entry and device in the order of running: device after device, then what is run once."""
+    pairs = [(entry, device) for device in devices for entry in entries if not entry.once]
+    for entry in entries:
+        fitting = [d for d in devices if entry.once in ("any", d.split(":")[0])]
+        pairs.extend((entry, device) for device in fitting[:1])
     return pairs
 
 
-def run_all(options, entries, devices, make_context=None):
-    """Runs the tests; False when the process has to be started again."""
-    support = part("smoke_support")
-    done = set(options.skip)
-    for entry, label in plan(entries, devices):
-        if "%s@%s" % (entry.name, label) in done:
-            continue
-        context = (make_context or support.Context)(label, options.seed, entry.name)
+class Runner(object):
+    """The tests of one process. `make_context` lets a test of ours pretend a device."""
+
+    def __init__(self, options, entries, devices, make_context=None):
+        self.options, self.pairs = options, plan(entries, devices)
+        self.support = part("smoke_support")
+        self.make_context = make_context or self.support.Context
+        self.done = set(options.skip)
+        self.works = {}
+
+    def run(self):
+        """Runs them; False when the process has to be started again."""
+        for entry, label in self.pairs:
+            if "%s@%s" % (entry.name, label) in self.done:
+                continue
+            if not self.usable(label):
+                emit("check", name=entry.name, device=label, status="skipped", seconds=0.0, detail="not tried: %s does no work at all" % label)
+            elif not self.one(entry, label):
+                emit("check-restart", device=label, reason="%s does not answer after %s" % (label, entry.name))
+                return False
+        return True
+
+    def usable(self, label):
+        """Whether a device does anything: a GPU that this build has no code for fails each test in the same way."""
+        if label not in self.works:
+            if label == "cpu":
+                self.works[label] = True
+            elif "%s@%s" % (FIRST, label) in self.done:
+                self.works[label] = False  # it took an earlier process down
+            else:
+                body = lambda: first_work(self.make_context(label, self.options.seed, FIRST))  # noqa: E731
+                self.works[label] = attempt(FIRST, label, self.options.limit, body)[0]
+        return self.works[label]
+
+    def one(self, entry, label):
+        """Runs one test; False when the device is dead afterwards."""
+        context = self.make_context(label, self.options.seed, entry.name)
 
         def body():
             select(context)
-            return getattr(part(entry.module), entry.function)(context)
+            try:
+                return getattr(part(entry.module), entry.function)(context)
+            except (RuntimeError, TypeError) as error:
+                # Backends that are still growing lack operations, and say so. CPU and CUDA have them all.
+                if context.kind in ("mps", "xpu") and self.support.lacking(error):
+                    raise self.support.Skip(self.support.first_line(error))
+                raise
 
-        good, _ = attempt(entry.name, label, options.limit, body)
-        if not good and context.kind != "cpu" and not alive(context):
-            emit("check-restart", device=label, reason="%s does not answer after %s" % (label, entry.name))
-            return False
-    return True
+        good, _ = attempt(entry.name, label, self.options.limit, body, entry.patience)
+        suspect = entry.kills or not good
+        return not suspect or context.kind == "cpu" or alive(context)
 
 
 def select(context):
@@ -196,7 +249,7 @@ def main(argv):
     entries = wanted(options)
     if options.list:
         for entry in entries:
-            emit("entry", name=entry.name, level=entry.level, late=entry.late, sentence=entry.sentence)
+            emit("entry", name=entry.name, level=entry.level, sentence=entry.sentence)
         return 0
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(4), "little") & 0x7FFFFFFF
@@ -209,7 +262,7 @@ def main(argv):
         devices = found.labels if good else ["cpu"]
     pairs = [(entry.name, label) for entry, label in plan(entries, devices)]
     emit("smoke", seed=options.seed, level=options.level, torch=_import_torch(), plan=pairs)
-    if not run_all(options, entries, devices):
+    if not Runner(options, entries, devices).run():
         return RESTART_CODE
     emit("smoke-end")
     return 0
@@ -229,4 +282,7 @@ class _Found(object):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _code = main(sys.argv[1:])
+    if _code == RESTART_CODE:
+        os._exit(_code)  # taking down a dead device context may crash or hang
+    sys.exit(_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,37 @@ def test_a_dead_device_context_starts_a_new_process(fake) -> None:
     """)
     assert got["a@cuda:0"] == ("failed", "illegal memory access")
     assert got["b@cuda:0"][0] == "passed"
+
+
+def test_a_process_that_does_not_leave_is_not_waited_for(fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke, "LEAVING_LIMIT", 0.5)
+    begun = time.monotonic()
+    got = fake("""
+        begin("a", "b", devices=("cuda:0",))
+        test("a", None, "cuda:0")
+        if "a@cuda:0" not in SKIP:
+            emit("check-restart", device="cuda:0", reason="dead")
+            time.sleep(60)
+        test("b", None, "cuda:0")
+        emit("smoke-end")
+        time.sleep(60)
+    """)
+    assert [status for status, _ in got.values()] == ["passed", "passed"]
+    assert time.monotonic() - begun < 20
+
+
+def test_a_test_that_is_known_to_be_slow_may_take_longer(fake) -> None:
+    got = fake(
+        """
+        begin("a")
+        emit("check-start", name="a", device="cpu", patience=20)
+        time.sleep(1.2)
+        emit("check", name="a", device="cpu", status="passed", seconds=1.2, detail=None)
+        emit("smoke-end")
+        """,
+        limit=0.4,
+    )
+    assert got["a@cpu"][0] == "passed"
 
 
 def test_a_crash_while_looking_for_devices_leaves_the_cpu(fake) -> None:

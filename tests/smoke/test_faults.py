@@ -46,7 +46,7 @@ def test_no_planted_fault_is_a_dud(verdicts: list[dict]) -> None:
 
 def test_each_smoke_test_has_a_fault_and_there_are_many(verdicts: list[dict]) -> None:
     assert len({v["fault"] for v in verdicts}) == len(verdicts) >= 40
-    assert {v["test"] for v in verdicts} == {e.name for e in list_checks(1)} - NEED_HARDWARE
+    assert {v["test"] for v in verdicts} == {e.name for e in list_checks()} - NEED_HARDWARE
 
 
 def test_failures_say_what_was_wrong(verdicts: list[dict]) -> None:
@@ -65,3 +65,30 @@ def test_no_false_failure(python_with_torch: str) -> None:
     counts = lines[-1]["passed"]
     assert set(counts.values()) == {SEEDS}
     assert len([key for key in counts if key.endswith("@cpu")]) >= 20
+
+
+def test_a_device_that_dies_or_never_worked_is_told_once(python_with_torch: str) -> None:
+    done = process.run([python_with_torch, FAULTS, "DEAD"], timeout=120)
+    lines = [line.removeprefix("@envcheck@ ") for line in done.stdout.splitlines() if "{" in line]
+    events = [e for e in map(json.loads, lines) if e.get("stage") != "check-start"]
+    said = [
+        (e.get("name"), e.get("device"), e.get("status"))
+        if e.get("stage") == "check"
+        else (e.get("stage"), e.get("finished"))
+        for e in events
+    ]
+    assert said == [
+        ("first-work", "cuda:0", "passed"),
+        ("batch-norm", "cuda:0", "passed"),
+        ("layer-norm", "cuda:0", "failed"),
+        ("check-restart", None),
+        (None, False),
+        ("softmax", "cuda:0", "skipped"),
+        ("first-work", "cuda:1", "failed"),
+        ("batch-norm", "cuda:1", "skipped"),
+        ("layer-norm", "cuda:1", "skipped"),
+        ("softmax", "cuda:1", "skipped"),
+        (None, True),
+    ]
+    assert "no kernel image" in events[6]["detail"]
+    assert "cuda:1" in events[7]["detail"]

@@ -56,6 +56,20 @@ def test_a_broken_operation_costs_only_its_test(python_with_torch: str) -> None:
     assert "broken_payload.py" in checks[2].detail, "where it hangs is told"
 
 
+@pytest.mark.slow
+@pytest.mark.skipif("ENVCHECK_SLOW" not in os.environ, reason="a minute: set ENVCHECK_SLOW to run it")
+def test_level_2_passes_on_the_cpu(python_with_torch: str) -> None:
+    checks = run_smoke(python_with_torch, devices=("cpu",), level=2)
+    assert not [c for c in checks if c.status not in ("passed", "skipped")]
+    assert [c.name for c in checks if c.name not in ("peer-copies", "nccl")] == [c.name for c in checks]
+    assert {"compile", "all-reduce", "amp", "checkpoint"} <= {c.name for c in checks if c.status == "passed"}
+
+
+def test_two_processes_add_up(python_with_torch: str) -> None:
+    (check,) = run_smoke(python_with_torch, devices=("cpu",), only=("all-reduce",))
+    assert check.status == "passed", check
+
+
 def test_inside_the_probe(python_with_torch: str) -> None:
     """As the doctor runs it: behind `--then`, in a process that has imported torch, where `__main__` is made by exec."""
     probe = PAYLOAD.with_name("probe_env.py")

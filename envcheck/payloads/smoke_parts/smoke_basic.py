@@ -5,7 +5,7 @@ import zlib
 
 import torch
 
-from smoke_support import UNIT, Skip, Wrong, compare, exact, expect, fetch, share
+from smoke_support import UNIT, Skip, Wrong, compare, exact, expect, fetch, first_line, share
 
 
 def arithmetic(ctx):
@@ -17,7 +17,7 @@ def arithmetic(ctx):
     """
     a, a64 = ctx.put(ctx.uniform(0.5, 100.0, 37, 29))
     b, b64 = ctx.put(ctx.uniform(-100.0, -0.5, 37, 29))
-    loose = 4 * UNIT["fp32"] if ctx.kind == "mps" else 0.0
+    loose = 16 * UNIT["fp32"] if ctx.kind == "mps" else 0.0
 
     def same(what, got, want, relative=0.0):
         want = want.float().double()
@@ -28,13 +28,13 @@ def arithmetic(ctx):
         ("a - b", lambda x, y, out: torch.sub(x, y, out=out), 0.0),
         ("a * b", lambda x, y, out: torch.mul(x, y, out=out), 0.0),
         ("a / b", lambda x, y, out: torch.div(x, y, out=out), loose),
-        ("sqrt(a)", lambda x, y, out: torch.sqrt(x, out=out), 4 * UNIT["fp32"]),
+        ("sqrt(a)", lambda x, y, out: torch.sqrt(x, out=out), loose or 4 * UNIT["fp32"]),
     ):
         want = operation(a64, b64, torch.empty_like(a64))
         same(what, operation(a, b, ctx.poisoned(a.shape)), want, relative)
     _creation(ctx)
     _integers(ctx)
-    return "bit for bit" if not loose else "within 4 units of the last place"
+    return "bit for bit" if not loose else "within 8 units of the last place"
 
 
 def _creation(ctx):
@@ -83,7 +83,7 @@ def _copies(ctx, pinned):
     for size in (1, 4099, 1024 * 1024 + 17):
         source = torch.randint(0, 256, (size,), generator=ctx.random, dtype=torch.int64).to(torch.uint8)
         crc = zlib.crc32(bytes(bytearray(source.tolist()))) if size < 10000 else None
-        host = source.pin_memory() if pinned else source.clone()
+        host = _pinned(ctx, source) if pinned else source.clone()
         if pinned:
             expect(host.is_pinned(), "pin_memory() returned memory that is not pinned")
         device = ctx.poisoned((size,), torch.uint8)
@@ -95,7 +95,7 @@ def _copies(ctx, pinned):
         expect(_weighted(second) == _weighted(source), "device to device: checksum of %d bytes differs" % size)
         back = torch.full((size,), 0xAA, dtype=torch.uint8)
         if pinned:
-            back = back.pin_memory()
+            back = _pinned(ctx, back)
         back.copy_(second, non_blocking=pinned)
         ctx.synchronize()
         differing = int((back != source).sum())
@@ -106,6 +106,15 @@ def _copies(ctx, pinned):
     if not pinned:
         _strided_copy(ctx)
     return "%d bytes both ways, bit for bit" % total
+
+
+def _pinned(ctx, tensor):
+    try:
+        return tensor.pin_memory()
+    except RuntimeError as error:
+        if ctx.kind == "xpu":
+            raise Skip("this torch pins no memory for Intel GPUs: " + first_line(error))
+        raise
 
 
 def _strided_copy(ctx):
@@ -120,7 +129,7 @@ def _strided_copy(ctx):
 
 # Units in the last place that a library may be off. CUDA states at most 2 for these in single precision (CUDA
 # Programming Guide, mathematical functions), SLEEF (CPU) 1, Intel's SYCL at most 4 to 5; compositions such as the
-# sigmoid add a few roundings. Metal's fast functions state absolute errors of up to 2**-11 .. 2**-13 for sin and cos.
+# sigmoid add a few roundings. Metal's fast functions state absolute errors, up to 2**-11 for sin and cos.
 ULPS = 8
 ULPS_MPS = 64
 METAL_ABSOLUTE = 2.0 ** -11
@@ -155,7 +164,7 @@ def elementwise(ctx):
         want = call(x64)
         ulps = ULPS_MPS if ctx.kind == "mps" else ULPS
         bound = ulps * 2 * UNIT["fp32"] * want.abs().clamp(min=1.0 / 16)
-        if ctx.kind == "mps" and name in ("sin", "cos", "tanh", "erf", "atan", "expm1"):
+        if ctx.kind == "mps" and name in ("log", "sin", "cos", "tanh", "erf", "atan", "expm1"):
             bound = bound + METAL_ABSOLUTE
         worst.append(compare(name, call(x), want, bound, torch.float32))
     worst.append(_special_values(ctx))

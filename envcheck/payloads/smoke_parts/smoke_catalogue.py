@@ -1,16 +1,18 @@
 """The smoke tests by name: level, where the function is, one sentence. Needs no torch, so that `--list` is quick.
 
-Order is the order of running; "late" tests run after all others of all devices, because they are slow to begin.
+Order is the order of running. `once` names a kind of device ("cpu", "cuda", "any"): the test runs on the first device of
+that kind only, and after all others. `kills`: the device context is dead afterwards, as it must be. `patience`: how many
+times the usual limit it may take.
 """
 
 from collections import namedtuple
 
-Entry = namedtuple("Entry", "name level module function late sentence")
+Entry = namedtuple("Entry", "name level module function sentence once kills patience")
 
 
-def _entry(name, level, where, sentence, late=False):
+def _entry(name, level, where, sentence, once="", kills=False, patience=1):
     module, function = where.split(":")
-    return Entry(name, level, module, function, late, sentence)
+    return Entry(name, level, module, function, sentence, once, kills, patience)
 
 
 CATALOGUE = (
@@ -44,5 +46,22 @@ CATALOGUE = (
     _entry("dataloader", 0, "smoke_loading:dataloader", "two worker processes deliver every sample once, in order"),
     _entry("torchvision-nms", 0, "smoke_loading:torchvision_nms", "torchvision's compiled nms keeps the right boxes"),
     _entry("torchvision-roi-align", 1, "smoke_loading:torchvision_roi_align", "torchvision's compiled roi_align is right"),
-    _entry("torchvision-import", 1, "smoke_loading:torchvision_import", "`import torchvision` works", late=True),
+    _entry("matmul-large", 2, "smoke_linear:matmul_large", "large products, checked by multiplying with vectors"),
+    _entry("fft", 2, "smoke_linear:fft", "Fourier transforms of sizes with small and large factors"),
+    _entry("solve", 2, "smoke_linear:solve", "linear systems and Cholesky factors"),
+    _entry("svd", 2, "smoke_linear:svd", "singular values and vectors, eigenvalues, QR"),
+    _entry("sparse", 2, "smoke_linear:sparse", "sparse times dense, in coordinate and compressed rows"),
+    _entry("complex", 2, "smoke_linear:complex_numbers", "complex products, exactly"),
+    _entry("channels-last", 2, "smoke_training:channels_last", "convolution and pooling of images with channels last"),
+    _entry("checkpoint", 2, "smoke_training:checkpoint", "what is saved on the device is loaded unchanged, weights_only"),
+    _entry("amp", 2, "smoke_training:amp", "autocast and GradScaler: unscale, clip, step; an infinity skips the step"),
+    _entry("fp8", 2, "smoke_training:fp8", "all 8-bit floats, and products of them where the GPU has them"),
+    _entry("compile", 2, "smoke_training:compiled", "torch.compile gives what eager gives", patience=5),
+    _entry("cuda-graph", 2, "smoke_gpu:graph", "a recorded graph computes with new data"),
+    _entry("runtime-kernel", 2, "smoke_gpu:runtime_kernel", "a kernel compiled at run time (NVRTC)"),
+    _entry("device-assert", 2, "smoke_gpu:device_assert", "an index out of range is an error, not silence", kills=True),
+    _entry("all-reduce", 2, "smoke_gpu:all_reduce_gloo", "two processes add up their tensors (gloo)", once="cpu", patience=2),
+    _entry("peer-copies", 2, "smoke_gpu:peer_copies", "bytes survive the way from each GPU to each other", once="cuda"),
+    _entry("nccl", 2, "smoke_gpu:all_reduce_nccl", "all GPUs add up their tensors (NCCL)", once="cuda"),
+    _entry("torchvision-import", 1, "smoke_loading:torchvision_import", "`import torchvision` works", once="any", patience=2),
 )

@@ -8,19 +8,16 @@ error bound shows whether the precision asked for was used.
 import torch
 import torch.nn.functional as F
 
-from smoke_support import DTYPE, TINY, UNIT, Skip, Switched, compare, exact, expect, flow_back, gamma, setting, share
+from smoke_support import DTYPE, TINY, UNIT, Skip, Switched, compare, exact, expect, flow_back, gamma, lacking, setting, share
 
 LOW = ("fp16", "bf16")
 
 
 def _unsupported(ctx, precision, error):
     """True when the error says that this device has no such kernel in a low precision, which is no fault."""
-    text = str(error)
     if precision not in LOW or (ctx.kind == "cuda" and not ctx.hip):
         return False  # every CUDA build has half precision kernels; bf16 is asked for only where the GPU has it
-    return isinstance(error, NotImplementedError) or any(
-        part in text for part in ("not implemented for", "not supported", "only supported on", "unsupported", "Unsupported")
-    )
+    return lacking(error)
 
 
 def _lacks(ctx, precision):

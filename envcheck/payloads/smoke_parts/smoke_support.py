@@ -70,6 +70,10 @@ class Context(object):
         """True when "cuda" means ROCm."""
         return self.kind == "cuda" and bool(getattr(torch.version, "hip", None))
 
+    def peers(self):
+        """All devices of this kind, this one among them."""
+        return [torch.device(self.kind, index) for index in range(self.backend.device_count())]
+
     def synchronize(self):
         """Waits for the device, so that its errors appear inside the test that made them."""
         wait = getattr(self.backend, "synchronize", None)
@@ -127,6 +131,9 @@ def compare(what, got, want, bound, dtype=None):
     expect(tuple(got.shape) == tuple(want.shape), "%s: shape %s, expected %s" % (what, tuple(got.shape), tuple(want.shape)))
     if dtype is not None:
         expect(got.dtype == dtype, "%s: dtype %s, expected %s" % (what, got.dtype, dtype))
+    if got.is_complex():
+        got, want = _pairs(got), _pairs(want)
+        bound = bound.unsqueeze(-1).expand(want.shape) if torch.is_tensor(bound) else bound
     values = fetch(got)
     want = want.detach().double()
     if not torch.is_tensor(bound):
@@ -137,6 +144,11 @@ def compare(what, got, want, bound, dtype=None):
         share = error / bound.clamp(min=1e-300)
         return float(share.max()) if share.numel() else 0.0
     raise Wrong("%s: %s" % (what, _describe(values, want, bound, error, good)))
+
+
+def _pairs(tensor):
+    tensor = tensor.detach()
+    return torch.view_as_real(tensor.resolve_conj() if hasattr(tensor, "resolve_conj") else tensor)
 
 
 def exact(what, got, want, dtype=None):
@@ -182,6 +194,30 @@ def share(*values):
 def setting(name):
     """An environment variable, "" when unset."""
     return os.environ.get(name, "")
+
+
+# Words with which torch says that a device or build has no such operation.
+LACKING = (
+    "not implemented",
+    "not currently implemented",
+    "not supported",
+    "nsupported",
+    "only supported",
+    "is not available",
+    "doesn't support",
+    "does not support",
+)
+
+
+def lacking(error):
+    """True when the error says that the operation does not exist here, rather than that it went wrong."""
+    return isinstance(error, NotImplementedError) or any(part in str(error) for part in LACKING)
+
+
+def first_line(error, most=160):
+    """The beginning of an error's text."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:most]
 
 
 class Switched(object):
