@@ -196,6 +196,28 @@ def triton_ptxas_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     )
 
 
+@rule("triton-libcuda-not-found", "build", "Triton cannot link against libcuda.so.")
+def triton_libcuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Its launcher is linked with -lcuda; the driver's library is not where the linker or ldconfig looks."""
+    error = facts.symptom("triton-libcuda")
+    if error is None:
+        return
+    known = [lib.path for lib in facts.nvidia.libcuda or () if lib.kind in ("driver", "wsl", "jetson")]
+    place = known[0].rsplit("/", 1)[0] if known else "/usr/lib/wsl/lib" if facts.system.wsl else "DIRECTORY_OF_LIBCUDA"
+    yield rule.finding(
+        "error",
+        title="Triton does not find the driver's libcuda.so",
+        seen=derive.quote(error, *known[:2]),
+        why="Triton links its launcher against libcuda.so of the driver. ldconfig does not list it (under WSL it lies in /usr/lib/wsl/lib, in "
+        "containers the runtime mounts it), or only the name with .1 is there.",
+        remedy=Remedy(
+            text="Tell Triton the directory, or add it to the loader's configuration and run ldconfig.",
+            commands=("ldconfig -p | grep libcuda", f"export TRITON_LIBCUDA_PATH={place}"),
+        ),
+        line=error.line,
+    )
+
+
 @rule("no-c-compiler", "build", "Triton or Inductor needs a C compiler and there is none.")
 def no_c_compiler(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A slim image or a Windows without build tools."""
@@ -309,6 +331,7 @@ RULES: tuple[Rule, ...] = (
     compile_backend_unsupported,
     compile_python_too_new,
     triton_ptxas_too_old,
+    triton_libcuda,
     no_c_compiler,
     python_headers_missing,
     ninja_missing,

@@ -297,13 +297,15 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     version = derive.torch_version(facts)
     plain = without_cuda(facts, matrix)
     uncovered = [v for v in verdicts(facts, matrix) if v.runs is False]
-    if plain is None and not uncovered:
+    # Unknown build, no CUDA, and not one of NVIDIA's version numbers (2.1.0a0+41361538.nv23.06).
+    generic = plain is None and facts.torch.cuda_available is False and not re.search(r"nv\d\d", version or "nv00")
+    if plain is None and not uncovered and not generic:
         if version:
             raise Unknown(
                 "what torch was built for is not shown", 'python -c "import torch; print(torch.version.cuda)"'
             )
         return
-    if not plain and not uncovered:
+    if not plain and not uncovered and not generic:
         return
     board = facts.system.jetson_model or "this Jetson"
     system = ", ".join(
@@ -315,6 +317,7 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
         )
         if part
     )
+    plain = plain or (generic and not uncovered)
     what = "a CPU-only build" if plain else "a build without code for this board"
     yield rule.finding(
         "error",
@@ -325,6 +328,10 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
         why="The general Linux aarch64 wheels are made for servers: without CUDA up to torch 2.10, with CUDA 13 after that. "
         "A Jetson's GPU needs a build made for its JetPack.",
         remedy=planned(facts, matrix),
+        confidence="certain" if without_cuda(facts, matrix) or uncovered else "likely",
+        otherwise=""
+        if without_cuda(facts, matrix) or uncovered
+        else 'Check with: python -c "import torch; print(torch.version.cuda)"; None means that this build has no CUDA.',
         line=derive.line_of(facts, "torch.version", "system.l4t"),
     )
 

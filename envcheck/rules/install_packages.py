@@ -119,6 +119,28 @@ def _numpy_absent(rule: Rule, facts: Facts, matrix: Matrix, numpy: str | None) -
     )
 
 
+@rule("numpy-name-removed", "install", "A package uses a name that NumPy has removed.")
+def numpy_name_removed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """np.float and its kin went with NumPy 1.24, np.float_, np.NaN and others with 2.0."""
+    item = facts.symptom("numpy-name-removed")
+    if item is None:
+        return
+    name = derive.detail(item, "name", "removed") or "that name"
+    early = name in ("float", "int", "bool", "object", "str", "complex", "long", "unicode", "typeDict")
+    bound = "numpy<1.24" if early else "numpy<2"
+    yield rule.finding(
+        "error",
+        title=f"A package uses np.{name}, which NumPy {'1.24' if early else '2.0'} removed",
+        seen=derive.quote(item, (v := _numpy_version(facts)) and f"numpy {v}"),
+        why="The package in the traceback was written for an older NumPy. torch is not concerned.",
+        remedy=Remedy(
+            text=f"Update that package; if there is no newer release, install {bound}.",
+            commands=(remedies.pip(facts, "install", bound),),
+        ),
+        line=item.line,
+    )
+
+
 # --- MKL ----------------------------------------------------------------------------------------------------------
 
 
@@ -550,6 +572,7 @@ RULES: tuple[Rule, ...] = (
     missing_nvidia_wheels,
     nvidia_wheel_versions,
     numpy_abi,
+    numpy_name_removed,
     setuptools_incompatible,
     package_conflict,
     mixed_labels,

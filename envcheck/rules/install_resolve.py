@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
@@ -105,12 +107,23 @@ def _request(item: Symptom) -> Request | None:
 
 def torch_of(request: Request, matrix: Matrix) -> str | None:
     """The torch release that decides: the one asked for, or the one that the companion belongs to."""
+    own = request.package in ("torch", "pytorch", "libtorch", "pytorch-gpu")
     version = request.version
     if version is None:
         return None
-    if request.package in ("torch", "pytorch", "libtorch", "pytorch-gpu"):
-        return version
-    return matrix.torch_for_companion(request.package, version)
+    if own and not request.exact:
+        return _newest_within(request.specifier, matrix)
+    return version if own else matrix.torch_for_companion(request.package, version)
+
+
+def _newest_within(specifier: str, matrix: Matrix) -> str | None:
+    """The newest release that a range allows; None when it allows none of the tables."""
+    try:
+        allowed = SpecifierSet(specifier)
+    except InvalidSpecifier:
+        return None
+    fit = [r.version for r in matrix.releases if allowed.contains(r.version)]
+    return fit[-1] if fit else None
 
 
 # --- what the list of versions gives away -------------------------------------------------------------------------
@@ -156,8 +169,10 @@ def is_intel_mac(facts: Facts, matrix: Matrix, request: Request | None) -> bool 
 def is_musl(facts: Facts, request: Request | None) -> bool:
     """Alpine and its like: torch has wheels for glibc only."""
     hint = request.symptom.details.get("have", "") + request.symptom.text if request else ""
+    loader = any("musl" in s.details or "musl_symbol" in s.details for s in facts.symptoms)
     return (
-        facts.system.libc == "musl"
+        loader
+        or facts.system.libc == "musl"
         or facts.python.libc == "musl"
         or "musl" in (facts.python.soabi or "")
         or facts.system.distro == "alpine"
@@ -411,7 +426,26 @@ def python_no_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
             line=request.symptom.line,
         )
         return
+    yield from _glibc_wheel_on_musl(rule, facts)
     yield from _live_without_wheel(rule, facts, matrix)
+
+
+def _glibc_wheel_on_musl(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    """Musl's loader at a library of torch: the wheel was forced onto a system that it is not made for."""
+    for item in facts.symptoms:
+        where = item.details.get("needed_by") or item.details.get("musl_file") or ""
+        if ("musl" in item.details or "musl_symbol" in item.details) and re.search(r"torch|nvidia|triton", where):
+            yield rule.finding(
+                "error",
+                title="torch's wheel is made for glibc, and this system has musl (Alpine)",
+                seen=derive.quote(item),
+                why="All Linux wheels of torch are made for glibc; its libraries do not load with musl's loader.",
+                remedy=Remedy(
+                    text="Use an image with glibc (Debian or Ubuntu based, such as python:3.12-slim), or conda."
+                ),
+                line=item.line,
+            )
+            return
 
 
 def _beyond_intel(request: Request, matrix: Matrix) -> bool:
@@ -456,7 +490,7 @@ def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, b
     if wanted and python and (os or derive.wheel_machine(facts)):
         return _by_tables(facts, matrix, request, wanted, python)
     listed = _finals(request.versions)
-    if wanted and listed and request.exact:
+    if wanted and listed:
         if derive.numbers(wanted) < derive.numbers(listed[0]):
             return (
                 f"{name} has no wheel for this Python{f' ({python})' if python else ''}: the oldest offered is {listed[0]}",

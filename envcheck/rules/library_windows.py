@@ -53,6 +53,9 @@ def _runtime_sign(facts: Facts) -> tuple[Symptom, str] | None:
     for item in derive.symptoms(facts, "windows-dll-init-failed"):
         if _of_torch(facts, item):
             return item, "certain" if vc_too_old(facts) else "likely"
+    for item in derive.symptoms(facts, "windows-procedure-not-found"):
+        if _of_torch(facts, item):
+            return item, "certain" if vc_too_old(facts) else "possible"
     for item in derive.symptoms(facts, "windows-dll-not-found"):
         if _of_torch(facts, item) and (_file(item) in _FIRST or vc_too_old(facts)):
             return item, "certain" if vc_too_old(facts) else "likely"
@@ -72,13 +75,13 @@ def windows_vc_runtime(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     item, confidence = found or (None, "likely")
     name = _file(item) if item else ""
     init = item is not None and item.kind == "windows-dll-init-failed"
+    older = item is not None and item.kind == "windows-procedure-not-found"
     yield rule.finding(
         "error",
         title="The Visual C++ runtime is " + ("absent" if version == "" else f"too old ({version})" if vc_too_old(facts) else "missing or too old")
         + (f": {name} does not start" if name else ""),
         seen=derive.quote(item, f"vcruntime/msvcp140 {version}" if version else "no msvcp140.dll found" if version == "" else None),
-        why=(f"{name or 'A DLL of torch'} was found, and its start-up code failed" if init else f"{name or 'A DLL of torch'} needs DLLs of the "
-             "Microsoft Visual C++ Redistributable that are not there")
+        why=_runtime_why(name or "A DLL of torch", init=init, older=older)
         + "; torch's DLLs are built with a newer compiler than the runtime (msvcp140.dll, vcruntime140_1.dll) that was loaded.",
         remedy=Remedy(
             text="Install the current Microsoft Visual C++ Redistributable (x64) from Microsoft, then open a new terminal."
@@ -91,6 +94,14 @@ def windows_vc_runtime(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         'environment `python -c "import torch"` shows whether the order of imports matters.',
         line=item.line if item else None,
     )  # fmt: skip
+
+
+def _runtime_why(name: str, *, init: bool, older: bool) -> str:
+    if init:
+        return f"{name} was found, and its start-up code failed"
+    if older:
+        return f"{name} asks another DLL for a function that the copy which was found first does not have: it is an older one"
+    return f"{name} needs DLLs of the Microsoft Visual C++ Redistributable that are not there"
 
 
 _KNOWN: tuple[tuple[str, str, str], ...] = (

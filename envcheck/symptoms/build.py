@@ -243,6 +243,11 @@ _TRITON = (
         before=1,
     ),
     Signature(
+        "triton-libcuda",
+        ("libcuda.so cannot found", "libcuda.so cannot be found", "cannot find -lcuda"),
+        r"libcuda\.so cannot (?:be )?found|cannot find -lcuda(?![\w])",
+    ),
+    Signature(
         "triton-gpu-too-old",
         ("too old to be supported by the triton", "triton only supports devices of cuda capability"),
         r"(?:Found (?P<gpu>[^\n]{2,80}?) which is too old to be supported by the triton[^\n]{0,80})?"

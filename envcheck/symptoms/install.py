@@ -270,7 +270,7 @@ _IMPORTS = (
         ("most likely due to a circular import", "cannot import name", "consider renaming", "is not a package"),
         r"partially initialized module '(?P<module>[\w.]{1,60})'[^\n]{0,100}\(most likely due to a circular import\)"
         r"(?:\s{1,2}\((?P<path>[^)\n]{3,260})\))?"
-        r"|cannot import name '\w{1,60}' from '(?P<source>[\w.]{1,60})' \((?P<source_path>[^)\n]{3,260})\)"
+        r"|cannot import name '\w{1,60}' from '(?P<source>[\w.]{1,60})' \((?P<source_path>(?!unknown location)[^)\n]{3,260})\)"
         r"|\(consider renaming '(?P<renaming>[^'\n]{3,260})'"
         r"|No module named '[\w.]{3,80}'; '(?P<not_package>\w{1,40})' is not a package",
     ),

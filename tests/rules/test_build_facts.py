@@ -232,6 +232,10 @@ def test_jetson_with_the_general_wheel() -> None:
     own = Torch(version="2.8.0", cuda="12.6", arch_list=("sm_87",))
     assert not found(machine(system=jetson, torch=own, nvidia=cards(gpu("Orin (nvgpu)", "8.7"))), "jetson-generic-wheel")
     assert skipped(machine(system=jetson, torch=Torch(version="2.8.0a0+nv24.08"), nvidia=Nvidia()), "jetson-generic-wheel")
+    blind = msgspec.structs.replace(own, cuda_available=False)
+    assert not found(machine(system=jetson, torch=blind, nvidia=cards(gpu("Orin (nvgpu)", "8.7"))), "jetson-generic-wheel"), "another fault"
+    unknown = Torch(version="2.4.1", cuda_available=False)
+    assert found(machine(system=jetson, torch=unknown, nvidia=Nvidia()), "jetson-generic-wheel")[0].confidence == "likely"
 
 
 def test_xpu_label_without_xpu() -> None:

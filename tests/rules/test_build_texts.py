@@ -521,6 +521,14 @@ ptxas fatal   : Value 'sm_90a' is not defined for option 'gpu-name'
 """,
     ),
     (
+        "triton-libcuda-not-found",
+        "Triton under WSL",
+        """  File "/home/user/env/lib/python3.10/site-packages/triton/common/build.py", line 30, in libcuda_dirs
+AssertionError: libcuda.so cannot found!
+Possible files are located at ['/usr/lib/wsl/lib/libcuda.so.1'].Please create a symlink of libcuda.so to any of the file.
+""",
+    ),
+    (
         "compile-backend-unsupported",
         "MIC-DKFZ/nnUNet#2244",
         """macbook pro M3 max
@@ -816,5 +824,5 @@ def test_text_cases_cover_every_cause_three_times() -> None:
 
 _EXTRAS = {
     "compile-python-too-new", "python-headers-missing", "extension-without-cuda", "nvcc-arch-unsupported",
-    "host-compiler-unsupported", "gpu-arch-not-in-build",
+    "host-compiler-unsupported", "gpu-arch-not-in-build", "triton-libcuda-not-found",
 }  # fmt: skip

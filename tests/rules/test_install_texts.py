@@ -82,6 +82,20 @@ ERROR: No matching distribution found for torch>=1.12
 """,
     ),
     (
+        "python-no-wheel",
+        "a range that ends before this Python",
+        """Python 3.12.3
+ERROR: Could not find a version that satisfies the requirement torch<2.1,>=1.10 (from versions: 2.2.0, 2.2.1, 2.2.2, 2.3.0)
+ERROR: No matching distribution found for torch<2.1,>=1.10
+""",
+    ),
+    (
+        "python-no-wheel",
+        "musl's loader at a glibc wheel",
+        """ImportError: Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /usr/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so)
+""",
+    ),
+    (
         "python-32bit",
         "a webui on 32-bit Windows Python",
         """Python 3.9.13 (tags/v3.9.13:6de2ca5, May 17 2022, 16:24:45) [MSC v.1929 32 bit (Intel)] on win32
@@ -381,6 +395,18 @@ AttributeError: module 'torch' has no attribute '__version__'
 """,
     ),
     (
+        "corrupted-install",
+        "a name that an empty directory does not have",
+        """ImportError: cannot import name 'Tensor' from 'torch' (unknown location)
+""",
+    ),
+    (
+        "numpy-name-removed",
+        "NumPy 2's own words",
+        """AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.
+""",
+    ),
+    (
         "missing-nvidia-wheels",
         "python-poetry/poetry#8474",
         """  File "/home/user/.cache/pypoetry/virtualenvs/torch-poetry-CmT3HHKY-py3.11/lib/python3.11/site-packages/torch/__init__.py", line 229, in <module>
@@ -540,7 +566,7 @@ Killed
 _EXTRAS = {
     "wheel-index-missing", "no-such-release", "torch-not-installed", "build-isolation", "setuptools-incompatible",
     "externally-managed-environment", "pip-out-of-memory", "wrong-architecture-binary", "duplicate-torch-install",
-    "user-site-shadowing",
+    "user-site-shadowing", "numpy-name-removed",
 }  # fmt: skip
 
 HEALTHY: list[tuple[str, str]] = [

@@ -264,6 +264,13 @@ ImportError: DLL load failed: A dynamic link library (DLL) initialization routin
 """,
     ),
     (
+        "windows-vc-runtime",
+        "google-research/timesfm#330 (error 127 in torch's own DLL)",
+        """torch version: 2.9.0+cpu, Windows 11
+OSError: [WinError 127] The specified procedure could not be found. Error loading "C:\\p\\Lib\\site-packages\\torch\\lib\\torch_python.dll" or one of its dependencies.
+""",
+    ),
+    (
         "omp-duplicate-runtime",
         "macOS, scikit-learn beside torch",
         """OMP: Error #15: Initializing libomp.dylib, but found libiomp5.dylib already initialized.
