@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion, Version
-
 from envcheck.facts import Distribution, Facts
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
@@ -200,6 +197,8 @@ class Pin:
     @property
     def older(self) -> bool | None:
         """Older than the pin: then symbols are missing for sure."""
+        from packaging.version import InvalidVersion, Version
+
         match = re.match(r"[=~><]=\s*([\w.]+)", self.specifier)
         if match is None or self.installed is None:
             return None
@@ -211,7 +210,11 @@ class Pin:
 
 def nvidia_pins(facts: Facts, matrix: Matrix) -> tuple[Pin, ...]:
     """The nvidia-* requirements of the torch that is installed, from its own metadata or (for the PyPI build) the tables."""
-    lines = _requirements(facts, matrix)
+    lines = tuple(line for line in _requirements(facts, matrix) if line.lower().startswith("nvidia"))
+    if not lines:
+        return ()
+    from packaging.requirements import InvalidRequirement, Requirement
+
     marker = _environment(facts)
     pins = []
     for line in lines:
@@ -431,9 +434,12 @@ def nvidia_wheel_versions(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
 
 
 def _satisfies(pin: Pin) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion
+
     try:
-        return Requirement(f"x{pin.specifier}").specifier.contains(pin.installed or "", prereleases=True)
-    except (InvalidRequirement, InvalidVersion):
+        return SpecifierSet(pin.specifier).contains(pin.installed or "", prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
         return True
 
 

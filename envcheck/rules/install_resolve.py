@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
@@ -118,6 +116,8 @@ def torch_of(request: Request, matrix: Matrix) -> str | None:
 
 def _newest_within(specifier: str, matrix: Matrix) -> str | None:
     """The newest release that a range allows; None when it allows none of the tables."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
         allowed = SpecifierSet(specifier)
     except InvalidSpecifier:

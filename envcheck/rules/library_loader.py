@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from envcheck.facts import Facts, Symptom
 
@@ -45,7 +46,6 @@ _SYMBOL_OWNERS: tuple[tuple[str, str], ...] = (
     ("libstdc++", r"_ZN?K?St|_ZS|__cxa_|_ZNSt|__gxx|_Zna|_Znw|_ZTVN10__cxxabi|_ZTISt"),
     ("glibc", r"__libc_|__glibc|__isoc\d+_|_dl_|__longjmp_chk|__memcpy_chk|backtrace|arc4random"),
 )
-_COMPILED_OWNERS = tuple((owner, re.compile(r"_?" + pattern)) for owner, pattern in _SYMBOL_OWNERS)
 
 # Library file names -> the family they belong to.
 _LIBRARY_FAMILIES: tuple[tuple[str, str], ...] = (
@@ -78,7 +78,6 @@ _LIBRARY_FAMILIES: tuple[tuple[str, str], ...] = (
     ("libstdc++", r"libstdc\+\+"),
     ("python", r"libpython\w*"),
 )
-_COMPILED_FAMILIES = tuple((family, re.compile(pattern)) for family, pattern in _LIBRARY_FAMILIES)
 
 CUDA_FAMILIES = frozenset(
     (
@@ -332,9 +331,15 @@ def _strip_mach(symbol: str | None, mach: str | None) -> str | None:
     return mach[1:] if mach and mach.startswith("_") else mach
 
 
+@cache
+def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Compiled when a loader's message has to be judged, which on most machines is never."""
+    return tuple((name, re.compile(pattern)) for name, pattern in table)
+
+
 def symbol_owner(symbol: str) -> str:
     """Which library family a symbol belongs to; "unknown" for one of nobody known."""
-    for owner, pattern in _COMPILED_OWNERS:
+    for owner, pattern in _compiled(tuple((o, "_?" + p) for o, p in _SYMBOL_OWNERS)):
         if pattern.match(symbol):
             return owner
     return "unknown"
@@ -345,7 +350,7 @@ def family_of_file(path: str | None) -> str | None:
     if not path:
         return None
     name = base_name(path)
-    for family, pattern in _COMPILED_FAMILIES:
+    for family, pattern in _compiled(_LIBRARY_FAMILIES):
         if pattern.match(name):
             return family
     return None
