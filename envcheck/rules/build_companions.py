@@ -116,6 +116,10 @@ def _mismatch(rule: Rule, facts: Facts, matrix: Matrix, *, name: str, error: Sym
         why += f" {belongs}."
     elif mixed:
         why += f" Here {mixed}, from different indexes."
+    elif answer:
+        why += (
+            " The version numbers go together, so one of the two is of another build (CPU and CUDA, or another index)."
+        )
     broken = error is not None or gone
     yield rule.finding(
         "error" if broken or (answer is False and not _same_line(facts, matrix, name)) else "warning",

@@ -350,6 +350,7 @@ def toolkit_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
     nvcc = derive.detail(error, "nvcc", "nvcc_arg", "installed") or facts.toolchain.nvcc_version or None
     built = derive.detail(error, "torch", "torch_arg", "compiled", "binaries") or (cuda.value if cuda else None)
     if error is None:
+        yield from _minor(rule, facts)
         return
     short = ".".join(map(str, derive.numbers(built)[:2])) or "the CUDA of torch"
     windows = derive.wheel_os(facts) == "windows"
@@ -368,6 +369,21 @@ def toolkit_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
             ),
         ),
         line=error.line,
+    )
+
+
+def _minor(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    """A warning of torch about a minor difference, which is no fault."""
+    item = facts.symptom("nvcc-minor-mismatch")
+    if item is None:
+        return
+    yield rule.finding(
+        "note",
+        title="nvcc and torch differ in the minor version of CUDA only, which is allowed",
+        seen=derive.quote(item),
+        why="Within one CUDA major an extension may be built with another minor version than torch's.",
+        remedy=Remedy(text="Nothing has to be done."),
+        line=item.line,
     )
 
 

@@ -130,7 +130,6 @@ def _file_damaged(facts: Facts) -> Symptom | None:
         "torchvision-mismatch",
         "torchaudio-mismatch",
         "missing-nvidia-wheels",
-        "library-path-shadowing",
         "extension-abi-mismatch",
         "triton-missing",
         "triton-version-mismatch",

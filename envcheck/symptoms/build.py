@@ -97,11 +97,6 @@ _NO_CODE = (
         r"Unable to find code object for all current devices|No compatible code objects found for:? ?(?P<gfx>gfx\w{3,6})?"
         r"|Cannot read \S{0,200}TensileLibrary|TensileLibrary_lazy_(?P<lazy>gfx\w{3,6})",
     ),
-    Signature(
-        "rocm-gfx-override",
-        ("hsa_override_gfx_version",),
-        r"HSA_OVERRIDE_GFX_VERSION[=: \"']{1,4}(?P<value>\d+\.\d+\.\d+)",
-    ),
 )
 
 _NO_BACKEND = (
