@@ -211,7 +211,7 @@ _MISMATCH = (
         r"^(?!rc\s)[^\n]{0,40}?(?P<package>\b(?:libnvidia|nvidia|kmod|akmod|xorg-x11-drv-nvidia"
         r"|xserver-xorg-video-nvidia)"
         r"(?:-(?!smi\b|fs\b"
-        r"|container)[\w.+-]{1,60})?)(?::\w{1,10})?\s*[:=]?\s*(?:\d:)?(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)\b",
+        r"|container)[\w.+-]{1,60})?)(?::\w{1,10})?\s{0,60}[:=]?\s{0,9}(?:\d:)?(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)\b",
     ),
     Signature(
         "cuda-803",
