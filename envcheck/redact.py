@@ -83,7 +83,7 @@ _EMAIL = Regex(
 _AT_HOST = Regex(
     r"(^|[\s\[(|>╭─└┌])([A-Za-z_][\w.-]{0,31})@([A-Za-z0-9][\w.-]{0,63})(?=:[\s~/\\$#]|[\]\s)$#%>]|$)", re.MULTILINE
 )
-_VERSION_LIKE = Regex(r"v?\d+(?:\.[\w+]+)*$|main$|master$|latest$|dev$|nightly$|HEAD$")
+_VERSION_LIKE = Regex(r"v?\d{1,9}(?:\.[\w+]{1,40}){0,6}$|main$|master$|latest$|dev$|nightly$|HEAD$")
 
 _LIBRARIES = ("lib", "GLIBC", "CXXABI", "GCC_")
 """What stands behind the @ of a symbol's version."""

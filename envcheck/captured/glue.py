@@ -10,7 +10,7 @@ from envcheck.captured.packages import normal
 from envcheck.facts import AmdGpu, CudaToolkit, Distribution, EnvVar
 from envcheck.lazy import Regex
 
-_SPLIT = Regex(r"\s*[,;|]\s+|\s+[|/+&\u00b7\u2022-]\s+|\s+(?:on|with|and|under|running|using|in|inside)\s+|\s*,\s*")
+_SPLIT = Regex(r"\s{0,9}[,;|]\s{1,9}|\s{1,9}[|/+&\u00b7\u2022-]\s{1,9}|\s{1,9}(?:on|with|and|under|running|using|in|inside)\s{1,9}|,")
 _LEAD = Regex(
     r"^\W{0,6}(?:(?:my |the |our |current |test |system |full )?(?:env(?:ironment)?|setup|specs?|system|machine|hardware|config(?:uration)?|platform|versions?|info(?:rmation)?|tested on|rig|pc|server|instance|host)"
     r"(?: info(?:rmation)?| details)?\s?[:=-]\s|(?:i am |i'm |i )?(?:using|running|have|on)(?: a| an| the)? |on )",
@@ -23,7 +23,7 @@ _REFUSED = Regex(
 _HINT = Regex(
     r"torch|cuda|python|driver|ubuntu|debian|centos|red ?hat|rhel|rocky|alma|fedora|suse|sles|arch|manjaro|mint|linux|pop!?_?os|amazon|alpine|gentoo|nixos|kali|raspbian|kylin|win(?:dows?)? ?\d"
     r"|windows|mac|os ?x|rtx|gtx|geforce|quadro|tesla|titan|nvidia|radeon|\brx|\bmi\d|vega|strix|\barc\b|intel|amd|ryzen|xeon|apple|\bm[1-5]\b|jetson|orin|xavier|thor|\b[ahlvpktb]\d{1,3}s?\b|\bg[bh]\d"
-    r"|dgx|wsl|nccl|cudnn|rocm|kernel|colab|kaggle|sagemaker|docker|podman|conda|x86|arm64|aarch64|gfx\d|xformers|flash|triton|numpy|transformers|diffusers|vllm|[A-Z]{2,}_[A-Z_]+=",
+    r"|dgx|wsl|nccl|cudnn|rocm|kernel|colab|kaggle|sagemaker|docker|podman|conda|x86|arm64|aarch64|gfx\d|xformers|flash|triton|numpy|transformers|diffusers|vllm|[A-Z]{2,20}_[A-Z_]{1,40}=",
     re.IGNORECASE,
 )
 """A line without one of these words holds no fact that is read here."""

@@ -20,11 +20,11 @@ Handler = Callable[[Document, str, int, int], None]
 Handler3 = Callable[[Document, str, int], None]
 """The same where the rank is fixed."""
 
-_SEPARATOR = Regex(r"\s*(?::(?!/{2}|:)|=>|->|(?<![=!<>])=(?!=))\s*")
+_SEPARATOR = Regex(r"\s{0,60}(?::(?!/{2}|:)|=>|->|(?<![=!<>])=(?!=))\s{0,80}")
 _BULLET = Regex(r"^[\s>*\-\u2022\u00b7#+|\u251c\u2500\u2514]{1,40}(?=\S)")
-_PARENTHESES = Regex(r"\s*[(\[][^()\[\]]{0,80}[)\]]?")
+_PARENTHESES = Regex(r"\s{0,9}[(\[][^()\[\]]{0,80}[)\]]?")
 _LOGGER = Regex(
-    r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[\d.,]*\]?|\d\d:\d\d:\d\d[-.,\d]*)?[\s\-|\[]*(?:\w+[\s|])?\s*(?:INFO|DEBUG)[\]:|\s-]{1,4}(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[^\]]{1,60}\][: ]{0,2})?",
+    r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[\d.,]{0,12}\]?|\d\d:\d\d:\d\d[-.,\d]{0,12})?[\s\-|\[]{0,40}(?:\w{1,40}[\s|])?\s{0,40}(?:INFO|DEBUG)[\]:|\s-]{1,4}(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[^\]]{1,60}\][: ]{0,2})?",
 )
 _GPU_INDICES = Regex(r"gpu [\d ]{1,60}")
 _WORDS = Regex(r"[^a-z0-9_./+-]+")

@@ -261,7 +261,6 @@ _PIP_HEADER = Regex(
     r"^\s{0,8}Package\s+Version(?:\s+(?:Editable project location|Location|Installer|Latest|Type|ID|Build)\b.*)?\s*$"
 )
 _CONDA_HEADER = Regex(r"^\s{0,4}#? ?Name\s+Version\s+Build(?:\s+Channel)?\s*$|^# packages in environment at (.+?):?$")
-_UV_TABLE = Regex(r"^\s*[│|]?\s*([A-Za-z][\w.-]{0,80})\s*[│|]\s*(v?\d[\w.+!-]{0,60})\s*[│|]")
 
 
 def _tables(doc: Document) -> None:

@@ -110,7 +110,7 @@ _BOOL, _VERSION, _INT = r"True|False", rf"['\"]?v?{values.VERSION}['\"]?", r"\d{
 _MAYBE_VERSION = rf"None|['\"]?{values.VERSION}['\"]?"
 _STRING = r"['\"]?[^'\"\n<>]{2,200}['\"]?"
 EXPRESSIONS: tuple[tuple[Regex, Regex, Setter], ...] = tuple(
-    (Regex(expression), Regex(rf"\s*(?:{answer})\s*,?$"), setter)
+    (Regex(expression), Regex(rf"(?:{answer})\s?,?$"), setter)
     for expression, answer, setter in (
         (r"torch\.__version__|torch\.version\.__version__", _VERSION, _put_torch),
         (r"torch\.version\.cuda", _MAYBE_VERSION, _put_build("torch.cuda")),
@@ -284,15 +284,16 @@ def _assign_several(doc: Document, parts: tuple[str, ...], line: str, index: int
 
 
 def _set(doc: Document, expression: str, answer: str, index: int) -> bool:
+    answer = answer.strip()
     expression = re.sub(r"^(?:print|str|repr)\s?\((.*)\)$", r"\1", expression.strip())
     for pattern, shape, setter in EXPRESSIONS:
         if pattern.fullmatch(expression):
             if not shape.match(answer):
                 return False
-            setter(doc, answer.strip().rstrip(","), index)
+            setter(doc, answer.rstrip(",").rstrip(), index)
             return True
     module = _MODULE_VERSION.fullmatch(expression)
-    if module and re.fullmatch(rf"\s*{_VERSION}\s*", answer):
+    if module and re.fullmatch(_VERSION, answer):
         name = _ALIASES.get(module[1], normal(module[1]))
         if name not in ("sys", "platform", "torch"):
             doc.add("distributions", Distribution(name=name, version=answer.strip("'\" "), line=index + 1), index, SAID)
