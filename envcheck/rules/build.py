@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from envcheck.facts import Facts
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.rules import build_companions, build_compile, build_cpu, build_extensions, build_gpu, derive
+from envcheck.rules import (
+    build_companions,
+    build_compile,
+    build_cpu,
+    build_extensions,
+    build_gpu,
+    build_rocm,
+    build_toolkit,
+    derive,
+)
 from envcheck.rules.base import Rule, rule
 
 
@@ -29,9 +38,11 @@ def newer_than_tables(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
 
 RULES: tuple[Rule, ...] = (
     *build_cpu.RULES,
+    *build_rocm.RULES,
     *build_gpu.RULES,
     *build_companions.RULES,
     *build_extensions.RULES,
+    *build_toolkit.RULES,
     *build_compile.RULES,
     newer_than_tables,
 )

@@ -9,7 +9,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, library_cudnn, library_system, library_windows
 from envcheck.rules.base import Rule, rule
-from envcheck.rules.install_packages import nvidia_pins
+from envcheck.rules.install_nvidia import nvidia_pins
 from envcheck.rules.library_loader import (
     CUDA_FAMILIES,
     WHEEL_OF_FAMILY,
