@@ -85,8 +85,7 @@ def _rocm_targets(facts: Facts, matrix: Matrix) -> tuple[str, ...] | None:
     version, hip = derive.torch_version(facts), facts.torch.hip
     label = derive.local_label(version)
     rocm = label.removeprefix("rocm") if label.startswith("rocm") else ".".join(map(str, derive.numbers(hip)[:2]))
-    look_up = getattr(matrix, "rocm_gfx", None)
-    found = look_up(version, rocm) if look_up and version and rocm else None
+    found = matrix.rocm_gfx(version, rocm) if version and rocm else None
     return tuple(found) if found else None
 
 

@@ -178,7 +178,9 @@ def _gpu_dropped(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     item = facts.symptom("cudnn-arch-mismatch", "cudnn-no-engine")
     if version is None:
         return
-    old = [g for g in derive.gpus(facts, matrix) if g.capability and _dropped(matrix, g.capability, version)]
+    old = [
+        g for g in derive.gpus(facts, matrix) if g.capability and matrix.cudnn_floor_ok(g.capability, version) is False
+    ]
     if not old:
         return
     cuda = derive.torch_cuda(facts, matrix)
@@ -199,13 +201,6 @@ def _gpu_dropped(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         otherwise="torch.backends.cudnn.enabled = False shows whether cuDNN is the reason.",
         line=item.line if item else None,
     )
-
-
-def _dropped(matrix: Matrix, capability: str, version: str) -> bool:
-    look_up = getattr(matrix, "cudnn_floor_ok", None)
-    if look_up is not None:
-        return look_up(capability, version) is False
-    return derive.numbers(version)[:2] >= (9, 11) and derive.numbers(capability) < (7, 5)
 
 
 RULES: tuple[Rule, ...] = (cudnn_version_incompatible,)
