@@ -23,7 +23,7 @@ _SMI_NAME = Regex(
 )
 _SMI_GFX = Regex(r"^\s{0,4}GPU\[(\d{1,2})\]\s{1,12}: GFX Version:\s{1,12}(gfx\w+)")
 _SYCL = Regex(
-    r"^\s{0,4}\[(?:ext_oneapi_)?(level_zero|opencl)(?:[:_]?gpu|:gpu)[:\]][^,\n]{0,40}[\],]\s?(?:\[.*?\])?\s?.{0,80}?((?:Intel|NVIDIA|AMD).{2,80}?)\s(?:[\d.]+ )?\["
+    r"^\s{0,4}\[(?:ext_oneapi_)?(?:level_zero|opencl):gpu[^\]\n]{0,20}\].{0,120}?, (?P<name>Intel\(R\).{2,80}?) (?:\d[\d.]{0,12} )?\["
 )
 _XPU_SMI = Regex(r"\|\s{1,8}(\d{1,2})\s{1,8}\|\s{1,8}Device Name:\s{1,8}(\S.{2,80}?)\s*\|")
 _ROCM_VERSION = Regex(r"(?:ROCm|rocm)[ -](?:version:? |HIP runtime )?v?(\d\.\d{1,2}(?:\.\d{1,2})?)(?![\d.]*\w*\.so)")
@@ -34,7 +34,7 @@ def parse(doc: Document) -> None:
     """Reads the output of each tool that left a trace."""
     if doc.has("/dev/kfd"):
         _kfd(doc)
-    if doc.has("hsa agents", "hsa system attributes", "amdgcn-amd-amdhsa"):
+    if doc.has("hsa agents", "hsa system attributes", "marketing name:", "amdgcn-amd-amdhsa"):
         _rocminfo(doc)
     if doc.has("rocm system management interface", "gpu[0]", "rocm-smi"):
         _rocm_smi(doc)
@@ -134,14 +134,8 @@ def _rocm_smi(doc: Document) -> None:
 def _intel(doc: Document) -> None:
     for index in doc.find("level_zero", "opencl"):
         match = _SYCL.match(doc.lines[index])
-        if (
-            match
-            and match[2].startswith("Intel")
-            and "CPU" not in match[2]
-            and "Xeon" not in match[2]
-            and "Core" not in match[2]
-        ):
-            doc.add("intel.gpus", match[2].strip(), index, LISTED)
+        if match:
+            doc.add("intel.gpus", match["name"].strip(), index, LISTED)
             doc.claim(index)
     for index in doc.find("device name:"):
         match = _XPU_SMI.search(doc.lines[index])

@@ -10,7 +10,9 @@ from envcheck.captured.packages import normal
 from envcheck.facts import AmdGpu, CudaToolkit, Distribution, EnvVar
 from envcheck.lazy import Regex
 
-_SPLIT = Regex(r"\s{0,9}[,;|]\s{1,9}|\s{1,9}[|/+&\u00b7\u2022-]\s{1,9}|\s{1,9}(?:on|with|and|under|running|using|in|inside)\s{1,9}|,")
+_SPLIT = Regex(
+    r"\s{0,9}[,;|]\s{1,9}|\s{1,9}[|/+&\u00b7\u2022-]\s{1,9}|\s{1,9}(?:on|with|and|under|running|using|in|inside)\s{1,9}|,"
+)
 _LEAD = Regex(
     r"^\W{0,6}(?:(?:my |the |our |current |test |system |full )?(?:env(?:ironment)?|setup|specs?|system|machine|hardware|config(?:uration)?|platform|versions?|info(?:rmation)?|tested on|rig|pc|server|instance|host)"
     r"(?: info(?:rmation)?| details)?\s?[:=-]\s|(?:i am |i'm |i )?(?:using|running|have|on)(?: a| an| the)? |on )",

@@ -42,6 +42,7 @@ _INTEL = Regex(
 )
 _APPLE = Regex(r"(?<![\w-])(?:Apple )?(?:Silicon )?\(?(M[1-5])( Pro| Max| Ultra)?\)?(?![\w.-])", re.IGNORECASE)
 _COUNT = Regex(r"(?:^|[\s(:,])(\d{1,3}) ?(?:x|\*|×)\s?$", re.IGNORECASE)
+_GLUED_COUNT = Regex(r"(?<![\w.])(\d{1,2})[x×](?=[A-Z])")
 _COUNT_BEHIND = Regex(r"^(?: GPUs?)? ?(?:x|\*|×) ?(\d{1,3})\b", re.IGNORECASE)
 _INDEX = Regex(r"\b(?:GPU|cuda|device)[ :#]{0,2}(\d{1,2})\W{1,3}$", re.IGNORECASE)
 _CAPABILITY = Regex(
@@ -87,6 +88,7 @@ def memory_of(text: str) -> int | None:
 
 def gpus_of(text: str, *, expected: bool = False) -> list[GpuText]:
     """The GPUs in a short text. `expected`: a GPU is what the text is about, so short names ("T4", "A100") count."""
+    text = _GLUED_COUNT.sub(r"\1x ", text)
     found: list[GpuText] = []
     for match in _NVIDIA_SURE.finditer(text):
         name = match[0].strip(" -")

@@ -498,6 +498,8 @@ def _installed_with(doc: Document, value: str, index: int, rank: int) -> None:
 
 def _container(doc: Document, value: str, index: int, rank: int) -> None:
     lowered = value.lower()
+    if re.search(r"\berror\b|failed|cannot", lowered):
+        return
     if lowered.startswith(("no", "false", "n/a")):
         doc.put("system.container", "none", index, NOTED)
         return
