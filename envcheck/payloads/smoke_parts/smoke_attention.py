@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from smoke_support import DTYPE, TINY, UNIT, Skip, Switched, compare, expect, flow_back, gamma, share
+from smoke_support import DTYPE, TINY, UNIT, Skip, Switched, alone, compare, expect, flow_back, gamma, share
 
 BACKENDS = {
     # name here: (member of SDPBackend, flag of torch.backends.cuda.sdp_kernel in torch 2.0 to 2.2, can_use_*)
@@ -121,6 +121,7 @@ def _one(ctx, backend, selected, precision, causal):
     return _judge(ctx, precision, causal, (q64, k64, v64, g64), out, leaves)
 
 
+@alone
 def _judge(ctx, precision, causal, values, out, leaves):
     """Against the plain formula in fp64.
 

@@ -8,7 +8,23 @@ error bound shows whether the precision asked for was used.
 import torch
 import torch.nn.functional as F
 
-from smoke_support import DTYPE, TINY, UNIT, Skip, Switched, compare, exact, expect, flow_back, gamma, lacking, setting, share
+from smoke_support import (
+    DTYPE,
+    TINY,
+    UNIT,
+    Skip,
+    Switched,
+    alone,
+    compare,
+    exact,
+    expect,
+    flow_back,
+    gamma,
+    lacking,
+    one_thread,
+    setting,
+    share,
+)
 
 LOW = ("fp16", "bf16")
 
@@ -154,7 +170,8 @@ def _rounded_products(ctx, precision, asked):
         b, b64 = ctx.put(ctx.normal(*(batch + (n, 80))), precision)
         out = ctx.poisoned(batch + (96, 80), DTYPE[precision])
         torch.matmul(a, b, out=out)
-        want = torch.matmul(a64, b64)
+        with one_thread():
+            want = torch.matmul(a64, b64)
         relative = _sum_error(ctx, precision, asked, n)
         bound = relative * torch.matmul(a64.abs(), b64.abs()) + UNIT[_kept(precision)] * want.abs() + TINY[precision]
         worst.append(compare("%d products of normal numbers" % max(batch or (1,)), out, want, bound, DTYPE[precision]))
@@ -218,9 +235,10 @@ def _one_convolution(ctx, precision, asked, make, whole, padding, stride):
     w, w64 = ctx.put(make(16, 8, 3, 3), precision)
     b, b64 = ctx.put(make(16), precision)
     reference = [item.clone().requires_grad_() for item in (x64, w64, b64)]
-    want = F.conv2d(*reference, stride=stride, padding=padding)
-    g, g64 = ctx.put(make(*want.shape), precision)
-    flow_back(want, g64)
+    with one_thread():
+        want = F.conv2d(*reference, stride=stride, padding=padding)
+        g, g64 = ctx.put(make(*want.shape), precision)
+        flow_back(want, g64)
     leaves = [item.detach().requires_grad_() for item in (x, w, b)]
     ctx.poison_pool(want.shape, precision=precision)
     y = F.conv2d(*leaves, stride=stride, padding=padding)
@@ -241,6 +259,7 @@ def _stored(precision, want):
     return UNIT[_kept(precision)] * want.detach().abs() + TINY[precision]
 
 
+@alone
 def _conv_bounds(ctx, precision, asked, x64, w64, b64, g64, stride, padding):
     """Bounds of output, input, weight and bias gradient: relative error of a sum, times the sum of absolute values.
 
@@ -281,8 +300,9 @@ def batch_norm(ctx):
     ctx.poison_pool(x.shape)
     y = F.batch_norm(leaves[0], mean, variance, leaves[1], leaves[2], training=True, momentum=0.25)
     flow_back(y, g)
-    want = F.batch_norm(reference[0], mean64, variance64, reference[1], reference[2], training=True, momentum=0.25)
-    flow_back(want, g64)
+    with one_thread():
+        want = F.batch_norm(reference[0], mean64, variance64, reference[1], reference[2], training=True, momentum=0.25)
+        flow_back(want, g64)
     worst = _norm_compare(leaves, reference, y, want, x64, g64, w64.reshape(1, -1, 1, 1), (0, 2, 3), n)
     tolerance = _sum_level(n)
     worst.append(compare("running mean", mean, mean64, tolerance * 4))
@@ -304,6 +324,7 @@ def _sum_level(n):
     return 8 * (n + 8) ** 0.5 * UNIT["fp32"]
 
 
+@alone
 def _norm_compare(leaves, reference, y, want, x64, g64, weight, axes, n):
     """y = (x - mean) / sigma * w + b. Mean and variance are sums of n terms, with the error of such a sum: the mean's is
     relative to E|x|, and the variance's to E[x^2] where it is computed as E[x^2] - mean^2. The gradient of x,
@@ -349,8 +370,9 @@ def layer_norm(ctx):
         ctx.poison_pool(x.shape)
         y = F.layer_norm(leaves[0], (width,), leaves[1], leaves[2])
         flow_back(y, g)
-        want = F.layer_norm(reference[0], (width,), reference[1], reference[2])
-        flow_back(want, g64)
+        with one_thread():
+            want = F.layer_norm(reference[0], (width,), reference[1], reference[2])
+            flow_back(want, g64)
         worst.extend(_norm_compare(leaves, reference, y, want, x64, g64, w64, (-1,), width))
     return share(*worst)
 
@@ -380,13 +402,16 @@ def _softmax_pair(ctx, x, x64, g, g64, relative):
     for name in ("softmax", "log_softmax"):
         function = getattr(torch, name)
         leaf, reference = x.detach().requires_grad_(), x64.clone().requires_grad_()
-        y, want = function(leaf, dim=1), function(reference, dim=1)
-        p = torch.softmax(x64, 1)
+        y = function(leaf, dim=1)
+        with one_thread():
+            want = function(reference, dim=1)
+            p = torch.softmax(x64, 1)
         logarithm = name == "log_softmax"
         bound = relative * (1.0 + want.detach().abs() if logarithm else p) + TINY["fp32"]
         worst.append(compare(name, y, want, bound, torch.float32))
         flow_back(y, g)
-        flow_back(want, g64)
+        with one_thread():
+            flow_back(want, g64)
         # softmax: p * (g - sum(p g)); log-softmax: g - p * sum(g). Errors of p and of the sum, relative to |.| sums.
         if logarithm:
             bound = relative * (g64.abs() + 2 * p * g64.abs().sum(1, keepdim=True))
@@ -399,9 +424,10 @@ def _softmax_pair(ctx, x, x64, g, g64, relative):
 def _cross_entropy(ctx, x, x64, target, relative, span):
     leaf, reference = x.detach().requires_grad_(), x64.clone().requires_grad_()
     loss = F.cross_entropy(leaf, target.to(ctx.device))
-    want = F.cross_entropy(reference, target)
     loss.backward()
-    want.backward()
+    with one_thread():
+        want = F.cross_entropy(reference, target)
+        want.backward()
     worst = [compare("cross entropy", loss.reshape(1), want.reshape(1), relative * (2.0 + 2 * span), torch.float32)]
     bound = relative * (torch.softmax(x64, 1) + F.one_hot(target, x64.shape[1])) * 2 / x64.shape[0] + TINY["fp32"]
     worst.append(compare("cross entropy, gradient", leaf.grad, reference.grad, bound))

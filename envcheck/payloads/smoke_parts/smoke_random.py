@@ -5,7 +5,7 @@ import math
 import torch
 
 from smoke_generators import mt19937, philox4x32
-from smoke_support import Skip, compare, exact, expect, fetch
+from smoke_support import Skip, alone, compare, exact, expect, fetch
 
 SEEDS = 0x7FFFFFFF
 
@@ -144,7 +144,11 @@ def _histogram(cells64, cells):
 
 def _uniform(ctx):
     ctx.poison_pool((COUNT,))
-    values = fetch(torch.rand(COUNT, device=ctx.device))
+    _judge_uniform(fetch(torch.rand(COUNT, device=ctx.device)))
+
+
+@alone
+def _judge_uniform(values):
     expect(bool(((values >= 0) & (values < 1)).all()), "rand gave a number outside [0, 1)")
     _near("mean of rand", float(values.mean()), 0.5, (1.0 / 12 / COUNT) ** 0.5)
     # Var of (x - 1/2)^2 is 1/180.
@@ -159,7 +163,11 @@ def _uniform(ctx):
 
 def _normal(ctx):
     ctx.poison_pool((COUNT,))
-    values = fetch(torch.randn(COUNT, device=ctx.device))
+    _judge_normal(fetch(torch.randn(COUNT, device=ctx.device)))
+
+
+@alone
+def _judge_normal(values):
     expect(bool((values.abs() < 12).all()), "randn gave NaN or a number beyond 12 standard deviations")
     root = COUNT ** 0.5
     _near("mean of randn", float(values.mean()), 0.0, 1.0 / root)
@@ -173,17 +181,26 @@ def _normal(ctx):
 
 
 def _whole(ctx):
-    values = torch.randint(-50, 50, (COUNT,), device=ctx.device).cpu()
+    _judge_whole(torch.randint(-50, 50, (COUNT,), device=ctx.device).cpu())
+
+
+@alone
+def _judge_whole(values):
     expect(bool(((values >= -50) & (values < 50)).all()), "randint(-50, 50) gave a number outside")
     _even("randint", 100, _histogram(values + 50, 100))
 
 
 def _bernoulli(ctx):
     kept = fetch(torch.empty(COUNT, device=ctx.device).bernoulli_(0.3))
+    dropped = fetch(torch.nn.functional.dropout(torch.ones(COUNT, device=ctx.device), 0.3, True))
+    _judge_bernoulli(kept, dropped)
+
+
+@alone
+def _judge_bernoulli(kept, dropped):
     expect(bool(((kept == 0) | (kept == 1)).all()), "bernoulli_ gave something other than 0 and 1")
     deviation = (0.3 * 0.7 / COUNT) ** 0.5
     _near("mean of bernoulli_(0.3)", float(kept.mean()), 0.3, deviation)
-    dropped = fetch(torch.nn.functional.dropout(torch.ones(COUNT, device=ctx.device), 0.3, True))
     right = (dropped == 0) | ((dropped - 1 / 0.7).abs() <= 1e-6)
     expect(bool(right.all()), "dropout(0.3) of ones gave something other than 0 and 1/0.7")
     _near("share of zeros of dropout(0.3)", float((dropped == 0).double().mean()), 0.3, deviation)

@@ -5,6 +5,7 @@ raises `Wrong` (or anything else: that is a failure too). Comparisons are writte
 asked is always "is the error within the bound", never "is it above".
 """
 
+import functools
 import math
 import os
 import zlib
@@ -112,6 +113,28 @@ class Context(object):
             del block
 
 
+class one_thread(object):
+    """For reference values: on a busy machine each handing over of work to threads costs more than the work."""
+
+    def __enter__(self):
+        self.before = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *unused):
+        torch.set_num_threads(self.before)
+
+
+def alone(function):
+    """A function that computes with one thread."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with one_thread():
+            return function(*args, **kwargs)
+
+    return call
+
+
 def fetch(tensor):
     """A tensor's values in fp64 on the CPU."""
     return tensor.detach().to("cpu").double()
@@ -123,6 +146,7 @@ def expect(condition, message):
         raise Wrong(message)
 
 
+@alone
 def compare(what, got, want, bound, dtype=None):
     """Fails unless every element of `got` is within `bound` (fp64 tensor or number) of `want`; NaN never is.
 
