@@ -30,7 +30,10 @@ MAY: dict[str, set[str]] = {
     "rules": {"facts", "findings", "matrix", "errors", "symptoms", "recommend", "installers"},
     "smoke": {"facts", "findings", "matrix", "target", "process", "errors"},
     "doctor": {"facts", "findings", "matrix", "rules", "probes", "smoke", "target", "symptoms", "errors"},
-    "render": {"facts", "findings", "recommend", "rules", "data"},
+    "render": {"facts", "findings", "recommend", "rules", "data", "envfiles", "differences"},
+    "files": {"errors"},
+    "envfiles": {"facts", "findings", "matrix", "recommend", "rules", "installers", "target", "data", "errors"},
+    "differences": {"facts", "findings", "matrix", "rules"},
     "payloads": set(),
 }
 PURE = ("facts", "findings", "matrix", "symptoms", "redact", "lazy", "nvidia_smi", "outputs", "installers", "recommend", "rules", "captured")

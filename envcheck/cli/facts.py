@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +25,7 @@ def facts(
     from envcheck.doctor import Examination
     from envcheck.errors import UsageError
     from envcheck.facts import to_json
+    from envcheck.files import write_atomically
     from envcheck.render.progress import Progress
 
     if output is not None and output.exists() and not force:
@@ -41,25 +40,3 @@ def facts(
         write_json(data)
     else:
         write_atomically(output, data + b"\n")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes all of it or nothing: a full disk or an interrupt never leaves half a file.
-
-    Raises:
-        UsageError: the directory does not exist or may not be written.
-    """
-    from envcheck.errors import UsageError
-
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error

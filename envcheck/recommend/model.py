@@ -69,6 +69,10 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=False):
     cuda: str | None = None
     driver: str | None = None
     """Lowest NVIDIA driver that runs this build on that system."""
+    packages: tuple[str, ...] = ()
+    """What the commands install, torch first: "torch==2.8.0", "torchvision==0.23.0", "numpy<2"; () for a vendor's source."""
+    channel: str | None = None
+    """The conda channel that the packages come from; None = wheels."""
 
     @property
     def build_name(self) -> str:

@@ -167,6 +167,8 @@ class Planner:
             manager=self.place.manager,
             cuda=build.variant.cuda,
             driver=build.floor,
+            packages=(*(f"{p.name}=={p.version}" for p in order.packages), *order.extras),
+            channel=order.conda_channel,
         )
 
     def _calls(self, order: installers.Order) -> tuple[tuple[str, ...], ...]:
