@@ -16,6 +16,7 @@ from envcheck.captured import (
     osinfo,
     own,
     packages,
+    prose,
     repl,
     smi,
     tracebacks,
@@ -62,6 +63,8 @@ def read(texts: Iterable[tuple[str, str | bytes]]) -> Facts:
         drafts.append(doc.draft)
         found_here = recognise(doc.searchable(), source=name, present=doc.present)
         symptoms.extend(found_here)
+        if found_here:
+            prose.parse(doc)
         symptoms.extend(unrecognised(doc, found_here))
     if snapshots and not drafts:
         return snapshots[0] if len(snapshots) == 1 else own.join(snapshots)

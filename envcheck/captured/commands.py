@@ -118,7 +118,9 @@ def _commands(doc: Document) -> Iterator[Command]:
 
 
 def _prompt_hints(doc: Document, line: str, index: int) -> None:
-    """A prompt that says where it is: "[container]$", "root@3f2a9c1b7d5e:/workspace#"."""
+    """A prompt that says where it is: "[container]$", "root@3f2a9c1b7d5e:/workspace#", "C:\\x>"."""
+    if re.match(r"^\s{0,8}(?:\([\w .-]{1,40}\)\s)?(?:PS )?[A-Za-z]:\\", line):
+        doc.put("system.os", "windows", index, IMPLIED)
     match = re.match(
         r"^\s{0,8}(?:\((?P<env>[\w.:/~+-]{1,60})\)\s)?(?:\[(?P<bracket>[^\]]{1,40})\]|root@(?P<host>[0-9a-f]{12}):)",
         line,

@@ -39,12 +39,13 @@ def is_error(text: str) -> bool:
 def unrecognised(doc: Document, symptoms: tuple[Symptom, ...]) -> tuple[Symptom, ...]:
     """Error lines of the text that no signature knows, as symptoms of their own kind; a few are enough."""
     known = {symptom.line for symptom in symptoms}
+    errors = {symptom.line for symptom in symptoms if symptom.line is not None and is_error(symptom.text)}
     found: list[Symptom] = []
     for index in doc.find(*_NEEDLES):
         line = doc.lines[index]
         if index + 1 in known or doc.data[index] == 1 or len(line) > 4000 or not is_error(line):
             continue
-        if _near(index + 1, known):
+        if errors & {index - 1, index}:
             continue  # the message of a known error goes on over several lines
         found.append(
             Symptom(kind=UNRECOGNISED, text=shorten(redact(line.strip()[:600])), source=doc.name, line=index + 1)
@@ -52,7 +53,3 @@ def unrecognised(doc: Document, symptoms: tuple[Symptom, ...]) -> tuple[Symptom,
         if len(found) >= MAX_ERRORS:
             break
     return tuple(found)
-
-
-def _near(line: int, known: set[int | None]) -> bool:
-    return any(line + step in known for step in (-2, -1, 1, 2))

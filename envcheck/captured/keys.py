@@ -20,7 +20,7 @@ Handler = Callable[[Document, str, int, int], None]
 Handler3 = Callable[[Document, str, int], None]
 """The same where the rank is fixed."""
 
-_SEPARATOR = Regex(r"\s{0,60}(?::(?!/{2}|:)|=>|->|(?<![=!<>])=(?!=))\s{0,80}")
+_SEPARATOR = Regex(r"\s{0,60}(?::(?!/{2}|:)|=>|->|(?<![=!<>])=(?!=))\s{0,80}|\?\s{1,80}(?=(?:True|False|Yes|No)\b)")
 _BULLET = Regex(r"^[\s>*\-\u2022\u00b7#+|\u251c\u2500\u2514]{1,40}(?=\S)")
 _PARENTHESES = Regex(r"\s{0,9}[(\[][^()\[\]]{0,80}[)\]]?")
 _LOGGER = Regex(
@@ -39,7 +39,7 @@ _NOT_ENV = Regex(r"CUDA_(?:VERSION|AVAILABLE|HOME_NOT)|TORCH_VERSION|NVIDIA_SMI|
 
 def split(line: str) -> tuple[str, str] | None:
     """(key, value) of a line, the key in lower case without decoration; None when it has no such shape."""
-    if ":" not in line and "=" not in line and "->" not in line:
+    if ":" not in line and "=" not in line and "->" not in line and "? " not in line:
         return None
     body = _BULLET.sub("", line) if line[:1] in " >*-\u2022\u00b7#+|\u251c\u2514\t" else line
     if "INFO" in body or "DEBUG" in body:

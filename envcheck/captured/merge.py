@@ -237,10 +237,18 @@ def _put_lists(
         if unique:
             sections[section][field] = unique
             _note_first(name, lists, evidence)
-    nodes = _unique(lists.get("render_nodes", []))
+    nodes = tuple(_judged(node, chosen.get("amd.user_groups")) for node in _unique(lists.get("render_nodes", [])))
     if nodes:
         sections["amd"]["render_nodes"] = nodes
         sections["intel"]["render_nodes"] = nodes
+
+
+def _judged(node: f.DeviceNode, groups: Value | None) -> f.DeviceNode:
+    """What mode and group say about a user whose groups the text shows; an access list (+) may say otherwise."""
+    if groups is None or node.mode is None or node.readable is not None or node.group is None:
+        return node
+    allowed = node.group in groups.value and node.mode[4:6] == "rw"
+    return msgspec.structs.replace(node, readable=allowed, writable=allowed)
 
 
 def _unique(found: list[Value]) -> tuple[Any, ...]:

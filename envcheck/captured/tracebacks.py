@@ -91,6 +91,11 @@ def parse(doc: Document) -> None:
         match = _PATH.search(line) or _PATH_BLANKS.search(line)
         if match:
             _library_path(doc, match["path"], index)
+    for index in doc.find("-32"):
+        match = re.search(r"[\\/]Python(\d)(\d{1,2})-32(?:[\\/>]|$)", doc.lines[index])
+        if match:
+            doc.put("python.bits", 32, index, IMPLIED)
+            doc.put("python.version", f"{match[1]}.{match[2]}", index, IMPLIED)
     for index in doc.find('file "', "file '", ".py in ", ", in "):
         match = _FRAME.match(doc.lines[index]) or _IPYTHON.match(doc.lines[index])
         if match:

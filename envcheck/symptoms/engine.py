@@ -140,8 +140,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _places(signature: Signature, lowered: str, lines: _Lines, present: Presence) -> Iterator[tuple[int, int]]:
-    """(line, offset) where a needle of the signature stands: the first place in a line, each line once, in order."""
-    places: dict[int, int] = {}
+    """(line, offset) where a needle of the signature stands, in order: once a line, in a long line once a window."""
+    places: dict[tuple[int, int], int] = {}
     for needle in signature.needles:
         if not present(needle):
             continue
@@ -149,14 +149,13 @@ def _places(signature: Signature, lowered: str, lines: _Lines, present: Presence
         seen = 0
         while offset >= 0 and seen < MAX_SEEN:
             index = lines.number(offset)
-            places[index] = min(offset, places.get(index, offset))
+            start, end = lines.bounds(index)
+            part = (index, (offset - start) // _REACH)
+            places[part] = min(offset, places.get(part, offset))
             seen += 1
-            # One look a line is enough, except in a line too long for one window.
-            following = max(
-                lines.bounds(index)[1] if lines.bounds(index)[1] - offset < _REACH else offset + _REACH, offset + 1
-            )
-            offset = lowered.find(needle, following)
-    yield from sorted(places.items())
+            # The window of this place reaches as far to the right; what stands there needs no look of its own.
+            offset = lowered.find(needle, max(end if end - offset < _REACH else offset + _REACH, offset + 1))
+    yield from sorted((index, offset) for (index, _), offset in places.items())
 
 
 def _window(text: str, lines: _Lines, index: int, offset: int, signature: Signature) -> str:
