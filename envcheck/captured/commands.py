@@ -118,7 +118,7 @@ def _commands(doc: Document) -> Iterator[Command]:
 
 
 def _prompt_hints(doc: Document, line: str, index: int) -> None:
-    """A prompt that says where it is: "[container]$", "root@3f2a9c1b7d5e:/workspace#", "C:\\x>"."""
+    """A prompt that says where it is: "[container]$", "root@3f2a9c1b7d5e:/workspace#", or a drive of Windows."""
     if re.match(r"^\s{0,8}(?:\([\w .-]{1,40}\)\s)?(?:PS )?[A-Za-z]:\\", line):
         doc.put("system.os", "windows", index, IMPLIED)
     match = re.match(

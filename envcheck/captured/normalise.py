@@ -34,7 +34,10 @@ _PREFIXES = Regex(
     r"|\((?:EngineCore|Worker|APIServer|VllmWorker|RayWorkerWrapper|WorkerProc)[^()\n]{0,60}\) "  # vLLM
     r"|[\w.-]{1,40}-\d{1,3} {1,12}\| )"  # docker compose
 )
-_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\x00\x08"), None)
+_CONTROL = Regex(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
+_INVISIBLE = dict.fromkeys(
+    (*map(ord, "\u200b\u200c\u200d\u2060\ufeff\x7f"), *range(9), *range(14, 27), *range(28, 32)), None
+)
 _BLANKS = {0xA0: " ", 0x2007: " ", 0x202F: " ", 0x3000: " ", 0xFF1A: ": ", 0x0B: " ", 0x0C: " ", 0x85: " ", 0x2028: " "}
 _TRANSLATION: dict[int, str | None] = {**_INVISIBLE, **_BLANKS}
 
@@ -87,7 +90,7 @@ def lines(data: bytes | str) -> list[str]:
     text = decode(data) if isinstance(data, bytes) else data
     text = text.replace("\r\r\n", "\n").replace("\r\n", "\n")
     text = text.replace("\r", " ") if "\n" in text else text.replace("\r", "\n")
-    if not text.isascii() or "\x00" in text or "\x08" in text or "\x0c" in text or "\x0b" in text:
+    if not text.isascii() or _CONTROL.search(text):
         text = text.translate(_TRANSLATION)
     if "\x1b" in text or "\u241b" in text:
         text = _ANSI.sub("", text)
