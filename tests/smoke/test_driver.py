@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from envcheck import smoke
+from envcheck.smoke import driver
+from envcheck.smoke import session as session_module
 from envcheck.errors import TargetError
 from envcheck.process import Completed
 from envcheck.smoke import checks_from_stages, read_stages, run_smoke
@@ -152,7 +154,7 @@ def test_a_dead_device_context_starts_a_new_process(fake) -> None:
 
 
 def test_a_process_that_does_not_leave_is_not_waited_for(fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smoke, "LEAVING_LIMIT", 0.5)
+    monkeypatch.setattr(driver, "LEAVING_LIMIT", 0.5)
     begun = time.monotonic()
     got = fake("""
         begin("a", "b", devices=("cuda:0",))
@@ -263,7 +265,7 @@ Current thread 0x00007f2 (most recent call first):
 
 def test_the_place_of_a_crash_is_told() -> None:
     ended = Completed((), "crashed", signal="SIGSEGV", stderr="terminate called\n" + STACK)
-    status, detail = smoke._ending(ended)
+    status, detail = session_module.ending(ended)
     assert status == "crashed"
     assert "SIGSEGV" in detail
     assert "nn/functional.py:1234 (layer_norm)" in detail
