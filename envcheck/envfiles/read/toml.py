@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,14 @@ from envcheck.envfiles.read.form import Want, Wanted
 from envcheck.envfiles.read.requirements import parse, split_label
 from envcheck.errors import UsageError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found]
-
 
 def _document(path: Path, text: str) -> dict[str, Any]:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document: dict[str, Any] = tomlkit.parse(text).unwrap()
+    except TOMLKitError as error:
         raise UsageError(f"{path}: no TOML: {error}") from error
     return document
 
