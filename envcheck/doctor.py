@@ -116,10 +116,11 @@ class Examination:
         """The smoke tests' answers; what a crash kept from running is run in further processes."""
         from envcheck.smoke import read_stages, run_smoke
 
-        if answer.stage("import-torch") is None:
+        imported = answer.stage("import-torch")
+        if imported is None or imported.get("result") != "ok":
             return None
         session = read_stages(answer.stages)
-        if session.finished or not session.plan:
+        if session.finished:
             return tuple(session.checks)
         interruption = answer.interruption("then")
         outcome = interruption.outcome if interruption is not None else answer.outcome
