@@ -63,7 +63,7 @@ def read(texts: Iterable[tuple[str, str | bytes]]) -> Facts:
         drafts.append(doc.draft)
         found_here = recognise(doc.searchable(), source=name, present=doc.present)
         symptoms.extend(found_here)
-        if found_here:
+        if found_here or doc.draft.first("torch.cuda_available") is False:
             prose.parse(doc)
         symptoms.extend(unrecognised(doc, found_here))
     if snapshots and not drafts:

@@ -81,7 +81,7 @@ def parse(doc: Document) -> None:
         _windows(doc, doc.lines[index], index)
     for index in doc.find("/dev/shm"):  # noqa: S108 - searched, not used
         _shm(doc, doc.lines[index], index)
-    for index in doc.find("crw", "brw", "c---"):
+    for index in doc.find("crw", "brw", "c---", "/dev/nvidia"):
         _listing(doc, doc.lines[index], index)
     for index in doc.find("libcuda.so"):
         _libcuda(doc, doc.lines[index], index)
@@ -260,7 +260,10 @@ def _shm(doc: Document, line: str, index: int) -> None:
 def _listing(doc: Document, line: str, index: int) -> None:
     """`ls -l /dev/...`; the owner alone does not tell whether this user may use it."""
     match = _LS.match(line)
-    if not match or not _DEVICE_NODES.search(match["path"]):
+    if not match:
+        _short_listing(doc, line, index)
+        return
+    if not _DEVICE_NODES.search(match["path"]):
         return
     path = match["path"]
     if not path.startswith("/"):
@@ -283,6 +286,19 @@ def _listing(doc: Document, line: str, index: int) -> None:
         doc.add("nvidia.device_nodes", node, index, SAID)
     doc.put("system.os", "linux", index, IMPLIED)
     doc.claim(index)
+
+
+def _short_listing(doc: Document, line: str, index: int) -> None:
+    """`ls /dev/nvidia*`: nothing but names in the line."""
+    names = line.split()
+    if names and all(_NVIDIA_NODE.fullmatch(name) for name in names):
+        for name in names:
+            doc.add("nvidia.device_nodes", DeviceNode(path=name), index, SAID)
+        doc.put("system.os", "linux", index, IMPLIED)
+        doc.claim(index)
+
+
+_NVIDIA_NODE = Regex(r"/dev/nvidia(?:\d{1,2}|ctl|-uvm|-uvm-tools|-modeset)")
 
 
 def _libcuda(doc: Document, line: str, index: int) -> None:

@@ -274,7 +274,7 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     plain = without_cuda(facts, matrix)
     uncovered = [v for v in verdicts(facts, matrix) if v.runs is False]
     # Unknown build, no CUDA, and not one of NVIDIA's version numbers (2.1.0a0+41361538.nv23.06).
-    generic = plain is None and facts.torch.cuda_available is False and not re.search(r"nv\d\d", version or "nv00")
+    generic = plain is None and facts.torch.cuda_available is False and _from_general_index(facts, version)
     if plain is None and not uncovered and not generic:
         if version:
             raise Unknown(
@@ -310,6 +310,19 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
         else 'Check with: python -c "import torch; print(torch.version.cuda)"; None means that this build has no CUDA.',
         line=derive.line_of(facts, "torch.version", "system.l4t"),
     )
+
+
+def _from_general_index(facts: Facts, version: str | None) -> bool:
+    """No version of NVIDIA's own, or (without any version) a plain `pip install torch` in the report."""
+    if version:
+        return re.search(r"nv\d\d", version) is None
+    return any(_PLAIN_INSTALL.search(c) and not _NVIDIA_SOURCE.search(c) for c in facts.commands)
+
+
+_PLAIN_INSTALL = re.compile(
+    r"\b(?:pip\d?(?:\.\d+)?|uv) (?:pip )?(?:install|add)\b(?: \S{1,60}){0,8} torch(?:[=<>~ ]|$)"
+)
+_NVIDIA_SOURCE = re.compile(r"nvidia|jetson|jetpack|\.whl|--no-index")
 
 
 def _mentions_conda(facts: Facts) -> bool:

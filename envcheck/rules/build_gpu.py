@@ -273,7 +273,7 @@ def _findings(rule: Rule, facts: Facts, matrix: Matrix, direction: str, headline
         '"no kernel image is available", although torch.cuda.is_available() may say True.'
         + (f" The other one works: {', '.join(fine)}." if fine else ""),
         remedy=_remedy(facts, matrix, first),
-        confidence="certain" if first.read or kernel is not None else "likely",
+        confidence="certain" if first.read or (kernel is not None and known is not None) else "likely",
         otherwise=""
         if first.read
         else "Compare torch.cuda.get_arch_list() with torch.cuda.get_device_capability() in the Python that fails.",
@@ -331,7 +331,11 @@ def gpu_left_out(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield rule.finding(
         "error",
         title="CUDA code for this GPU is missing, in torch or in an extension",
-        seen=derive.quote(kernel, *(g.label for g in derive.gpus(facts, matrix))),
+        seen=derive.quote(
+            kernel,
+            *(g.label for g in derive.gpus(facts, matrix)),
+            _build_label(facts, matrix) if derive.torch_version(facts) else None,
+        ),
         why="A kernel was started for which the binary holds no code that this GPU can run.",
         remedy=Remedy(
             text="Compare the two lists. If the GPU is not in the build's list, install a build that has it; if it is, "
@@ -339,7 +343,7 @@ def gpu_left_out(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             commands=(SHOW_LISTS,),
         ),
         confidence="possible",
-        otherwise="Neither the GPU nor the build is shown; the command above settles which of the two it is.",
+        otherwise="The report does not show both the GPU and the build; the command above settles which of the two it is.",
         line=kernel.line,
     )
 

@@ -228,9 +228,20 @@ def _cuda_of_pypi(facts: Facts, matrix: Matrix, version: str | None) -> Value | 
     if variant is None:
         old = _BEFORE_TABLES.get(".".join(version.split(".")[:2])) if os == "linux" else None
         return Value(old, True) if old and assumed_machine(facts) == "x86_64" else None
+    if _another_build_is_named(facts, matrix, version, variant):
+        return None
     row = matrix.variant(version, variant, os, assumed_machine(facts))
     cuda = (row.cuda if row else None) or cuda_of_label(variant)
     return Value(cuda or "", True)
+
+
+def _another_build_is_named(facts: Facts, matrix: Matrix, version: str, variant: str) -> bool:
+    """Somebody wrote "CUDA 11.1" beside a torch that is also published for 11.1: it may be that build."""
+    said = {".".join(t.version.split(".")[:2]) for t in facts.toolchain.cuda_toolkits or () if t.version and not t.path}
+    if not said or facts.origin != "captured":
+        return False
+    rows = matrix.variants(version, wheel_os(facts) or "linux", assumed_machine(facts))
+    return any(row.cuda in said and row.name != variant for row in rows)
 
 
 def torch_variant(facts: Facts, matrix: Matrix) -> Value | None:

@@ -53,15 +53,16 @@ def nvml_driver_library_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> It
             "The libraries refuse to talk to a kernel module of another version, so nvidia-smi fails and CUDA "
             "cannot start."
         ),
-        remedy=_remedy(facts, two_places=two_places),
+        remedy=_remedy(facts, two_places=two_places, on_host=text is not None and "nvidia-container-cli" in text.text),
         line=at(text) or driver_signs.line_of(facts, "nvidia.smi_error", "nvidia.driver_version"),
     )
 
 
-def _remedy(facts: Facts, *, two_places: bool) -> Remedy:
-    if driver_signs.in_container(facts):
+def _remedy(facts: Facts, *, two_places: bool, on_host: bool) -> Remedy:
+    """`on_host`: nvidia-container-cli says it, which runs on the host before the container starts."""
+    if driver_signs.in_container(facts) and not on_host:
         return Remedy(text=f"{_IN_IMAGE} Then start the container again.", commands=("dpkg -l | grep -i nvidia",))
-    if two_places:
+    if two_places and not on_host:
         return Remedy(
             text=f"nvidia-smi works on the host, so the driver there is in order. {_IN_IMAGE} Then start the "
             "container again. (Where the same machine itself says so: its driver was updated while the old module "

@@ -224,7 +224,7 @@ def driver_kernel_incompatible(rule: Rule, facts: Facts, matrix: Matrix) -> Iter
     if text is None or driver_signs.cuda_works(facts):
         return
     kernel = detail(text, "kernel", "kernel2") or facts.system.kernel
-    driver = derive.driver_version(facts)
+    driver = detail(text, "driver", "driver2") or derive.driver_version(facts)
     loads = text.kind == "module-version-mismatch"
     yield rule.finding(
         "error",

@@ -432,14 +432,30 @@ def local_file(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     if _another_error(facts):
         return
+    for item in derive.symptoms(facts, "torch-half-imported"):
+        # From a file of torch itself it is torch's own circle: a broken copy, or an import that failed before.
+        if not _in_torch(item.details.get("frame")):
+            yield _hides(rule, facts, "torch", "torch.py", item, confidence="likely")
+            return
     for item in derive.symptoms(facts, "script-shadows-module"):
         yield _hides(rule, facts, item.details["module"], item.details["path"], item, confidence="likely")
         return
 
 
+def _in_torch(path: str | None) -> bool:
+    return re.search(r"[\\/](?:site|dist)-packages[\\/]torch[\\/]", path or "") is not None
+
+
 def _another_error(facts: Facts) -> bool:
     """Something else in the report explains the traceback; a script's name alone is then no cause."""
-    silent = ("script-shadows-module", "module-shadowed", "library-variable", "unrecognised-error")
+    silent = (
+        "script-shadows-module",
+        "module-shadowed",
+        "torch-half-imported",
+        "torch-part-missing",
+        "library-variable",
+        "unrecognised-error",
+    )
     return any(s.kind not in silent for s in facts.symptoms)
 
 

@@ -108,6 +108,18 @@ def _absent_library(facts: Facts) -> LoaderError | None:
     return None
 
 
+def _holds_its_libraries(facts: Facts) -> bool:
+    """Up to 1.12 the wheel of torch brought the CUDA libraries itself."""
+    parts = derive.numbers(derive.torch_version(facts))
+    return len(parts) > 1 and parts[:2] < (1, 13)
+
+
+def _of_another_cuda(error: LoaderError | None, cuda: derive.Value | None) -> bool:
+    """A libcudart of another CUDA line than torch's: some other binary asks for it."""
+    match = re.search(r"libcudart\.so\.(\d{1,2})", (error.library if error else None) or "")
+    return bool(match and cuda and cuda.value and match.group(1) != cuda.value.split(".")[0])
+
+
 @rule("missing-nvidia-wheels", "install", "torch's nvidia-* wheels were not installed with it.",
       explains=("cudnn-version-incompatible", "torchvision-mismatch", "torchaudio-mismatch"))  # fmt: skip
 def missing_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -126,6 +138,8 @@ def missing_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
         return
     cuda = derive.torch_cuda(facts, matrix)
     if cuda is not None and not cuda.value and not cuda.derived:
+        return
+    if not gone and preload is None and (_holds_its_libraries(facts) or _of_another_cuda(error, cuda)):
         return
     item = preload or (error.symptom if error else None)
     library = base_name(error.library) if error and error.library else (derive.detail(preload, "library") or "")

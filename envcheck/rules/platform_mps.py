@@ -32,6 +32,19 @@ def floor_for(version: str | None, matrix: Matrix) -> str | None:
     return found.mps_min_macos if found is not None else None
 
 
+def _stale(said: str | None, version: str | None, macos: str, matrix: Matrix) -> str | None:
+    """The next floor above the one that torch's message names, where this macOS lies between the two.
+
+    The message kept its number for releases after the floor had risen. So with a torch that is not known, a macOS that
+    satisfies the message and not the next floor is too old for the torch that printed it, as far as the text tells.
+    """
+    if not said or version is not None:
+        return None
+    floors = {r.mps_min_macos for r in matrix.releases if r.mps_min_macos}
+    above = sorted((f for f in floors if derive.numbers(f) > derive.numbers(said)), key=derive.numbers)
+    return above[0] if above and at_least(macos, said) and not at_least(macos, above[0]) else None
+
+
 def _last_for(macos: str, matrix: Matrix) -> str | None:
     """The newest torch whose MPS runs on that macOS."""
     fits = [r.version for r in matrix.releases if r.mps_min_macos and at_least(macos, r.mps_min_macos)]
@@ -58,9 +71,10 @@ def mps_macos_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
     floor = floor_for(version, matrix)
     if macos is not None and (floor or said):
         needed = max((f for f in (floor, said) if f), key=derive.numbers)
-        if at_least(macos, needed):
+        stale = _stale(said, version, macos, matrix)
+        if at_least(macos, needed) and stale is None:
             return
-        yield _too_old(rule, facts, matrix, text, macos, needed, said)
+        yield _too_old(rule, facts, matrix, text, macos, stale or needed, said)
     elif text is not None and text.kind == "mps-macos-text":
         yield _unknown_macos(rule, facts, matrix, text, floor, said)
     elif text is None and macos is None:
@@ -73,6 +87,7 @@ def _too_old(
     version = derive.torch_version(facts)
     last = _last_for(macos, matrix)
     stale = bool(said) and derive.numbers(said) < derive.numbers(needed)
+    assumed = stale and version is None
     keep = remedies.pip(facts, "install", f"torch=={last}") if last else None
     return rule.finding(
         "error" if text is not None else "warning",
@@ -90,6 +105,11 @@ def _too_old(
             ),
             commands=("sw_vers", keep) if keep else ("sw_vers",),
         ),
+        confidence="likely" if assumed else "certain",
+        otherwise="The version of torch is not shown; if its MPS runs on this macOS, the process cannot reach the Metal "
+        "device (a sandbox, a virtual machine)."
+        if assumed
+        else "",
         line=at(text) or driver_signs.line_of(facts, "apple.macos", "system.version"),
     )
 
@@ -142,7 +162,7 @@ def mps_blocked_by_sandbox(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
             if text is None and unavailable:
                 raise Unknown("whether the macOS is new enough is not known", "sw_vers")
             return
-        if not at_least(macos, needed):
+        if not at_least(macos, needed) or _stale(said, version, macos, matrix):
             return
     machine = facts.system.virtual_machine not in (None, "none")
     yield rule.finding(
@@ -190,7 +210,7 @@ def mps_op_not_implemented(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     text = sign(facts, "mps-op", "mps-limit")
     if text is None:
         return
-    name = detail(text, "op", "op2", "op3", "op4", "op5")
+    name = detail(text, "op", "op2", "op3", "op4", "op5", "op6")
     version = derive.torch_version(facts)
     newest = matrix.newest.version
     old = version is None or not at_least(version, newest)

@@ -214,7 +214,9 @@ def _failed(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
 def rocm_wsl_hsa_runtime(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A ROCm build under WSL 2 that finds no device."""
     version = derive.torch_version(facts) or ""
-    rocm = bool(facts.torch.hip) or "rocm" in version.lower()
+    rocm = (
+        bool(facts.torch.hip) or "rocm" in version.lower() or (not version and sign(facts, "no-hip-gpus") is not None)
+    )
     if not under_wsl(facts) or not rocm or driver_signs.cuda_works(facts):
         return
     text = sign(facts, "no-hip-gpus", "kfd-open", "rock-not-loaded")

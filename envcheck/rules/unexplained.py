@@ -8,7 +8,7 @@ from envcheck.facts import Facts, Outcome
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
-from envcheck.rules.base import Rule, rule
+from envcheck.rules.base import Rule, Unknown, rule
 
 
 @rule("torch-import-fails", "install", "torch cannot be imported, and the cause is not known.", fallback=True)
@@ -17,6 +17,11 @@ def torch_import_fails(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     tried = facts.torch.imports
     if tried is None or not tried.bad:
         return
+    if facts.origin == "captured" and not tried.error and derive.torch_distribution(facts) is None:
+        raise Unknown(
+            "the report was made with a Python that cannot import torch, and no list shows that torch is installed there",
+            "python -m torch.utils.collect_env, with the Python that fails",
+        )
     yield rule.finding(
         "error",
         title=_how(tried, "import torch"),

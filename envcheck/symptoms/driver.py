@@ -115,8 +115,10 @@ _KERNEL_MODULE = (
             "unable to load the kernel module 'nvidia",
             "failed to build kernel module",
         ),
-        r"nvidia[\s\S]{0,900}Bad return status for module build on kernel:?\s*(?P<kernel>\S+)"
-        r"|Bad return status for module build on kernel:?\s*(?P<kernel2>\S+)[\s\S]{0,300}nvidia"
+        r"nvidia(?:-current)?(?:/(?P<driver>\d{3}\.[\d.]{2,8}))?[\s\S]{0,900}Bad return status for module build on kernel:?\s*"
+        r"(?P<kernel>\S+)"
+        r"|Bad return status for module build on kernel:?\s*(?P<kernel2>\S+)[\s\S]{0,300}nvidia(?:-current)?"
+        r"(?:/(?P<driver2>\d{3}\.[\d.]{2,8}))?"
         r"|GPL-incompatible module nvidia[\w.-]*\.ko"
         r"|error occurred while performing the step: .Building kernel modules"
         r"|Unable to build the NVIDIA kernel module"
@@ -162,8 +164,10 @@ _GPU_INIT = (
     ),
     Signature(
         "open-needs-gsp",
-        ("not supported by open nvidia.ko", "gpu system processor"),
-        r"not supported by open nvidia\.ko|does not include the required GPU\s+System Processor",
+        ("not supported by open", "gpu system processor", "does not include the required gpu"),
+        # The kernel log breaks its sentences anywhere and begins each line with the module's name.
+        r"not supported by open\s{1,40}(?:NVRM: )?nvidia\.ko"
+        r"|does not include the required GPU\s{1,40}(?:NVRM: )?System Processor",
         after=2,
     ),
     Signature(
@@ -255,7 +259,7 @@ _NOT_READY = (
     Signature(
         "cuda-unknown",
         ("cuda unknown error", "unknown error", "cudaerrorunknown", "cuda_error_unknown", "error 999"),
-        r"CUDA unknown error - this may be due|cuda runtime error \((?:30|999)\)|error=(?:30|999) : unknown error"
+        r"unknown error - this may be due to an incorrectly set up|cuda runtime error \((?:30|999)\)|error=(?:30|999) : unknown error"
         r"|cudaErrorUnknown|CUDA_ERROR_UNKNOWN|\bError 999: unknown error|CUDA error: unknown error|code=(?:30|999)\(",
     ),
     Signature(
@@ -288,7 +292,7 @@ _BUSY_OR_BROKEN = (
     Signature(
         "gpu-lost",
         ("gpu is lost", "fallen off the bus", "unable to determine the device handle"),
-        r"GPU is lost|GPU has fallen off the bus|Unable to determine the device handle for (?:GPU|gpu)",
+        r"GPU is lost|fallen off the bus|Unable to determine the device handle for (?:GPU|gpu)",
     ),
     Signature(
         "pcie-fatal",

@@ -275,6 +275,13 @@ _IMPORTS = (
         r"|No module named '[\w.]{3,80}'; '(?P<not_package>\w{1,40})' is not a package",
     ),
     Signature(
+        "torch-half-imported",
+        ("partially initialized module 'torch'",),
+        FRAME + r"AttributeError: partially initialized module 'torch' has no attribute '(?P<attribute>\w{1,60})'"
+        r"(?! \(most likely due to a circular import\)\s{1,2}\()",
+        before=9,
+    ),
+    Signature(
         "script-shadows-module",
         ("importlib/__init__.py", "importlib\\__init__.py", "<frozen importlib"),
         r"^[^\n\"]{0,80}?File \"(?P<path>(?![^\"\n]{0,240}(?:site-packages|dist-packages|[\\/]lib[\\/]python|[\\/]Lib[\\/]|importlib|<frozen))"

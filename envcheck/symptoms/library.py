@@ -20,7 +20,7 @@ _LOADER = (
         r"(?P<symbol>[\w.@$?]{2,600})(?:, version (?P<version>[\w.+\-]{2,80}))?(?: \((?:fatal|\w{3,30})\))?"
         r"|"
         + WORD_START
-        + r"(?P<linked_file>[^\s'\"`:(,]{3,300}): symbol (?P<linked>[\w.@$?]{2,600}), version (?P<linked_version>[\w.+\-]{2,80}) not defined in"
+        + r"(?P<linked_file>[^\s'\"`:(,]{3,300}): symbol (?P<linked>[\w.@$?]{2,600}),? version (?P<linked_version>[\w.+\-]{2,80}) not defined in"
         r"|Error relocating (?P<musl_file>[^\s:]{3,300}): (?P<musl_symbol>[\w.@$?]{2,600}): symbol not found"
         r"|Symbol not found: \(?(?P<dyld_symbol>[\w.$]{2,600})\)?(?:[\s\S]{0,80}?Referenced from: (?:<[0-9A-F\-]{36}> )?"
         r"(?P<dyld_file>[^\n'\"]{3,300}?)(?: \(built for [^)\n]{1,40}\)[^\n]{0,20})?(?:\n|$))?"

@@ -254,8 +254,10 @@ _MPS = (
     ),
     Signature(
         "mps-not-linked",
-        ("linked with support for mps", "not built with mps"),
-        r"not linked with support for mps devices|not built with MPS(?: enabled)?",
+        ("linked with support for mps", "not built with mps", "arguments from the 'mps' backend"),
+        # The making of an empty tensor is what every backend has: without it there is no backend.
+        r"not linked with support for mps devices|not built with MPS(?: enabled)?"
+        r"|Could not run 'aten::empty[\w.]{0,40}' with arguments from the 'MPS' backend",
     ),
     Signature(
         "mps-op",
@@ -267,8 +269,10 @@ _MPS = (
             "on the mps",
             "mps: unsupported",
             "for mps",
+            "arguments from the 'mps' backend",
         ),
-        r"operator '(?P<op>[\w:.]{1,80})' is not current(?:ly)? implemented for the MPS device"
+        r"Could not run '(?P<op6>(?!aten::empty)[\w:.]{3,80})' with arguments from the 'MPS' backend"
+        r"|operator '(?P<op>[\w:.]{1,80})' is not current(?:ly)? implemented for the MPS device"
         r"|\b(?P<op2>[\w:.]{1,80})'? (?:is |are )?not (?:supported|implemented) (?:on|for|in) (?:the )?'?MPS\b"
         r"|MPS does not support (?P<op3>[\w/]+)"
         r"|\"(?P<op4>\w+)\" not implemented for 'MPS'"

@@ -1,0 +1,134 @@
+"""Facts in sentences: "I get this on an RTX 5080", "my torch version is 1.13.1". Read only beside a trouble.
+
+A sentence may speak of another machine or of a version that somebody advises. So a name or version counts only when no
+other part of the text gives that fact, when the sentences agree on a single one, and when no word of the sentence says
+that it works there or is to be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.captured import gpu_names, keys, values
+from envcheck.captured.document import IMPLIED, Document
+from envcheck.facts import AmdGpu
+from envcheck.lazy import Regex
+
+MAX_LINES = 300
+"""Lines that are looked at for one fact."""
+MAX_LENGTH = 1500
+"""Characters of a line that may be a paragraph."""
+
+_ENDS = Regex(r"(?<=[.!?;])\s{1,9}(?=\S)|\s-\s")
+_CODE = Regex(
+    r"^\s{0,40}(?:File \"|at \w|from \w[\w.]{0,60} import|import \w|>>>|\$ |#include|def |class |\||\+[-=]"
+    r"|[\w./-]{1,80}\.(?:cu|cpp|cc|h|py):\d)"
+)
+_ELSEWHERE = (
+    r"works?|worked|working|fine|instead|recommend\w{0,5}|support\w{0,4}|minimum|at least|unlike|compared|previously"
+    r"|tested|other|another|both|such as|e\.g"
+)
+_OTHER_MACHINE = Regex(rf"\b(?:{_ELSEWHERE})\b", re.IGNORECASE)
+_OTHER_VERSION = Regex(
+    rf"\b(?:{_ELSEWHERE}|requires?|required|needs?|needed|older|newer|later|earlier|before|since|until|upgrad\w{{0,6}}"
+    r"|downgrad\w{0,6}|updat\w{0,6}|install\w{0,8}|switch\w{0,6}|chang\w{0,6}|try|tried|fixed|solved|should|must|could"
+    r"|would)\b|[<>]=?\s?\d|~=|https?://",
+    re.IGNORECASE,
+)
+_IS = r"(?: version)?\s{0,3}(?:is|was|==?|:)?\s{0,3}['\"`(]?v?"
+_TORCH = Regex(
+    rf"(?<![\w./-])(?:py)?torch{_IS}(?P<version>[0-2]\.\d{{1,2}}(?:\.\d{{1,2}})?(?:\.(?:dev|post)\d{{1,8}})?"
+    r"(?:\+[a-z0-9.]{2,12})?)(?![\w.]{0,20}\d)",
+    re.IGNORECASE,
+)
+_PYTHON = Regex(rf"(?<![\w./-])python{_IS}(?P<version>3\.\d{{1,2}}(?:\.\d{{1,2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
+_DRIVER = Regex(rf"\bdrivers?{_IS}(?P<version>\d{{3}}\.\d{{2,3}}(?:\.\d{{2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
+_WSL_ONLY = Regex(r"--usecase[= ][\w,]{0,40}\bwsl\b")
+_INSIDE = Regex(
+    r"\b(?:in(?:side)?|within|from) (?:of )?(?:the|a|an|my|this|that|our) (?:[\w-]{1,20} ){0,2}?"
+    # "within a container from hub.docker.com, only images ..." is flash-attn's advice to everybody.
+    r"(?:(?P<kind>docker|podman|lxc|lxd) )?container\b(?! from\b)",
+    re.IGNORECASE,
+)
+_GPU_NEEDLES = ("rtx", "gtx", "geforce", "tesla", "quadro", "titan", "radeon", "rx ", "gfx", "instinct")
+_MAKERS = Regex(r"\b(?:nvidia|geforce)\b", re.IGNORECASE)
+
+
+def parse(doc: Document) -> None:
+    """Fills in what nothing else in the text says."""
+    if not any(doc.draft.lists.get(name) for name in ("nvidia.gpus", "amd.gpus", "intel.gpus")):
+        _gpu(doc)
+    if not _lists_torch(doc):
+        _version(doc, "torch.version", "torch", _TORCH)
+    _version(doc, "python.version", "python", _PYTHON)
+    _wsl(doc)
+    _container(doc)
+    _version(doc, "nvidia.driver_version", "driver", _DRIVER)
+
+
+def _lists_torch(doc: Document) -> bool:
+    """A list of packages names torch's version."""
+    return any(item.value.name in ("torch", "pytorch") for item in doc.draft.lists.get("distributions", []))
+
+
+def _sentences(doc: Document, refused: Regex, *needles: str) -> Iterator[tuple[int, str]]:
+    for index in doc.find(*needles)[:MAX_LINES]:
+        line = doc.lines[index]
+        if doc.data[index] == 1 or len(line) > MAX_LENGTH or _CODE.match(line):
+            continue
+        for sentence in _ENDS.split(line):
+            if not refused.search(sentence):
+                yield index, sentence
+
+
+def _gpu(doc: Document) -> None:
+    """The one GPU that the sentences name, by a name that nothing else can be."""
+    found: dict[str, tuple[int, str]] = {}
+    for index, sentence in _sentences(doc, _OTHER_MACHINE, *_GPU_NEEDLES):
+        names = [gpu.name for gpu in gpu_names.gpus_of(sentence)] or gpu_names.gfx_of(sentence)
+        for name in names:
+            found.setdefault(" ".join(_MAKERS.sub("", name.lower()).split()), (index, name))
+    if len(found) == 1:
+        index, name = next(iter(found.values()))
+        if name.startswith("gfx"):
+            doc.add("amd.gpus", AmdGpu(gfx=name), index, IMPLIED)
+        else:
+            keys.put_gpus(doc, name, index, IMPLIED, expected=True)
+
+
+def _wsl(doc: Document) -> None:
+    """WSL, named in a sentence or in a command that only makes sense there, where no other system is named."""
+    if doc.draft.values.get("system.os") or doc.draft.values.get("system.wsl"):
+        return
+    for index, sentence in _sentences(doc, _OTHER_MACHINE, "wsl"):
+        found = 2 if _WSL_ONLY.search(sentence) else values.wsl_of(sentence)
+        if found is not None:
+            doc.put("system.wsl", found, index, IMPLIED)
+            doc.put("system.os", "linux", index, IMPLIED)
+            return
+
+
+def _container(doc: Document) -> None:
+    """ "nvidia-smi works inside the container": the trouble is there."""
+    if doc.draft.values.get("system.container"):
+        return
+    for index in doc.find("container")[:MAX_LINES]:
+        match = _INSIDE.search(doc.lines[index][:MAX_LENGTH]) if doc.data[index] != 1 else None
+        if match:
+            kind = (match["kind"] or "").lower()
+            doc.put("system.container", kind if kind in ("docker", "podman", "lxc") else "unknown", index, IMPLIED)
+            return
+
+
+def _version(doc: Document, name: str, needle: str, pattern: Regex) -> None:
+    """The one version that the sentences give."""
+    if doc.draft.values.get(name):
+        return
+    found: dict[str, int] = {}
+    for index, sentence in _sentences(doc, _OTHER_VERSION, needle):
+        for match in pattern.finditer(sentence):
+            found.setdefault(match["version"], index)
+    if len(found) == 1:
+        version, index = next(iter(found.items()))
+        doc.put(name, values.torch_version(version) if name == "torch.version" else version, index, IMPLIED)
