@@ -28,6 +28,9 @@ KEYED: Mapping[Path, tuple[str, ...]] = {
 }
 """Lists whose entries have names."""
 
+_WHOLE = {"status", "outcome", "path"}
+"""Fields that a struct is nothing without: one that has them is a unit, never taken apart."""
+
 # What two looks at one machine do not agree about, and what is no property of a machine.
 _IGNORED = re.compile(
     r"(schema|origin|collected|envcheck|evidence|conflicts|probes|commands|requested)\b"
@@ -115,12 +118,21 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         return
     if path in KEYED and isinstance(value, (list, tuple)):
         for name, entry in keyed(value, KEYED[path]).items():
-            yield (*path, name), _stable(entry, (*path, name))
-    elif isinstance(value, Mapping):
+            tried = {k: v for k, v in entry.items() if is_outcome((*path, name, k))}
+            yield (*path, name), _stable({k: v for k, v in entry.items() if k not in tried}, (*path, name))
+            for field, result in tried.items():
+                yield (*path, name, field), _timeless(result)
+    elif isinstance(value, Mapping) and not _WHOLE & value.keys():
         for name, entry in value.items():
             yield from _walk(entry, (*path, name))
     else:
-        yield path, value
+        yield path, _timeless(value)
+
+
+def _timeless(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {k: _timeless(v) for k, v in value.items() if k not in ("seconds", "devices")}
 
 
 def keyed(entries: Any, fields: tuple[str, ...]) -> dict[str, Any]:
@@ -155,9 +167,12 @@ def subject_of(path: Path) -> Subject:
 
 def put(document: dict[str, Any], path: Path, source: Mapping[str, Any]) -> None:
     """Gives `document` the value that `source` has at a unit, or takes it away where `source` has none."""
-    key = next((p for p in KEYED if path[: len(p)] == p and len(path) == len(p) + 1), None)
+    key = next((p for p in KEYED if path[: len(p)] == p and len(path) > len(p)), None)
     if key is None:
         _put_plain(document, path, source)
+        return
+    if len(path) > len(key) + 1:
+        _put_field(document, key, path[len(key)], path[-1], source)
         return
     theirs = keyed(_get(source, key) or (), KEYED[key]).get(path[-1])
     ours = _get(document, key)
@@ -175,6 +190,16 @@ def _put_plain(document: dict[str, Any], path: Path, source: Mapping[str, Any]) 
             parent.pop(path[-1], None)
         return
     _set(document, path, copy.deepcopy(value))
+
+
+def _put_field(document: dict[str, Any], key: Path, name: str, field: str, source: Mapping[str, Any]) -> None:
+    """One field of an entry with a name."""
+    ours = keyed(_get(document, key) or (), KEYED[key]).get(name)
+    theirs = keyed(_get(source, key) or (), KEYED[key]).get(name) or {}
+    if isinstance(ours, dict):
+        ours.pop(field, None)
+        if field in theirs:
+            ours[field] = copy.deepcopy(theirs[field])
 
 
 def _get(document: Any, path: Path) -> Any:
