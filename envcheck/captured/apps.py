@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, keys, values
+from envcheck.captured import gpu_names, keys, readers, values
 from envcheck.captured.document import IMPLIED, LISTED, NOTED, SAID, Document
 from envcheck.facts import Distribution, NvidiaGpu, TorchDevice
 from envcheck.lazy import Regex
@@ -111,7 +111,7 @@ def _comfy(doc: Document, line: str, index: int) -> None:
         return
     match = _COMFY_DEVICE.match(line)
     if match and match[3] and match[1] in ("cuda", "xpu"):
-        keys.put_device(doc, match[1], int(match[2] or 0), match[3].strip(), index)
+        readers.put_device(doc, match[1], int(match[2] or 0), match[3].strip(), index)
         vendors = {g.vendor for g in gpu_names.gpus_of(match[3], expected=True)}
         if "nvidia" in vendors:
             doc.add("nvidia.gpus", NvidiaGpu(index=int(match[2] or 0), name=match[3].strip()), index, NOTED)
@@ -292,7 +292,7 @@ def _lightning(doc: Document) -> None:
             elif key == "version":
                 keys.read(doc, "torch.version.cuda", value, index)
             elif key != "gpu" and not value:
-                keys.put_gpus(doc, item[1], index, LISTED, expected=True)
+                readers.put_gpus(doc, item[1], index, LISTED, expected=True)
             doc.claim(index)
         elif section == "system" and key in ("os", "python", "architecture", "processor", "release"):
             if key == "os":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, keys, values
+from envcheck.captured import gpu_names, readers, values
 from envcheck.captured.document import LISTED, SAID, Document
 from envcheck.facts import AmdGpu, NvidiaGpu, TorchDevice
 from envcheck.lazy import Regex
@@ -110,7 +110,7 @@ def _names(doc: Document, header: int) -> None:
         line = doc.lines[index].strip(" -*")
         if not line or (":" in line and not re.match(r"GPU \d", line)):
             break
-        if doc.free(index) and len(line) < 120 and keys.put_gpus(doc, line, index, LISTED, expected=True):
+        if doc.free(index) and len(line) < 120 and readers.put_gpus(doc, line, index, LISTED, expected=True):
             doc.claim(index)
 
 
@@ -121,7 +121,7 @@ def _cudnn(doc: Document, value: str, index: int) -> None:
         line = doc.lines[other].strip()
         if "libcudnn" not in line and "cudnn" not in line.lower():
             break
-        keys.put_cudnn_file(doc, line, other)
+        readers.put_cudnn_file(doc, line, other)
         doc.claim(other)
     doc.claim(index)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from envcheck.captured import values
 from envcheck.captured.document import IMPLIED, LISTED, SAID, SMALL, Document, word_set
-from envcheck.captured.keys import ALLOWED_ENV
+from envcheck.captured.readers import ALLOWED_ENV
 from envcheck.facts import EnvVar
 from envcheck.lazy import Regex
 

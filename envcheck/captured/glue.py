@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, keys, values
+from envcheck.captured import gpu_names, keys, readers, values
 from envcheck.captured.document import IMPLIED, NOTED, SAID, Document
 from envcheck.captured.packages import normal
 from envcheck.facts import AmdGpu, CudaToolkit, Distribution, EnvVar
@@ -156,7 +156,7 @@ def _leftovers(doc: Document, value: str, index: int) -> None:
             kind(doc, part, index)
 
 
-def _classify(part: str) -> keys.Handler3 | None:
+def _classify(part: str) -> readers.Handler3 | None:
     """What a part of a line is, as the function that notes it; None when it is no fact by itself."""
     for pattern, handler in _KINDS:
         if pattern.match(part):
@@ -204,7 +204,7 @@ def _torch(doc: Document, part: str, index: int) -> None:
         version += "+" + (label.replace(".", "") if label.startswith("cu") else label)
     doc.put("torch.version", values.torch_version(version), index, NOTED)
     inside = match["inside"] or ""
-    if inside and not keys.put_cuda_part(
+    if inside and not readers.put_cuda_part(
         doc, f"torch {inside}" if re.search(r"cu", inside, re.IGNORECASE) else "", index
     ):
         glued = _CUDA_LABEL.match(inside.strip())
@@ -253,7 +253,7 @@ def _python_machine(doc: Document, part: str, index: int) -> None:
 def _cuda(doc: Document, part: str, index: int) -> None:
     match = _CUDA.match(part)
     found = values.cuda_version(match["version"]) if match else None
-    if match and found and not keys.put_cuda_part(doc, part, index):
+    if match and found and not readers.put_cuda_part(doc, part, index):
         doc.add("toolchain.cuda_toolkits", CudaToolkit(version=found), index, NOTED)
 
 
@@ -365,7 +365,7 @@ def _jetson(doc: Document, part: str, index: int) -> None:
 
 
 def _gpu(doc: Document, part: str, index: int) -> None:
-    keys.put_gpus(doc, part, index, NOTED, expected=True)
+    readers.put_gpus(doc, part, index, NOTED, expected=True)
 
 
 def _gfx(doc: Document, part: str, index: int) -> None:
@@ -375,11 +375,11 @@ def _gfx(doc: Document, part: str, index: int) -> None:
 
 def _env(doc: Document, part: str, index: int) -> None:
     name, _, value = part.partition("=")
-    if keys.ALLOWED_ENV.fullmatch(name.strip()):
+    if readers.ALLOWED_ENV.fullmatch(name.strip()):
         doc.add("env", EnvVar(name=name.strip(), value=value.strip()), index, NOTED)
 
 
-_KINDS: tuple[tuple[Regex, keys.Handler3], ...] = (
+_KINDS: tuple[tuple[Regex, readers.Handler3], ...] = (
     (_TORCH, _torch),
     (_PACKAGE, _package),
     (_PYTHON, _python),

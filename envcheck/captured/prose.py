@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.captured import gpu_names, keys, values
+from envcheck.captured import gpu_names, readers, values
 from envcheck.captured.document import IMPLIED, Document
 from envcheck.facts import AmdGpu
 from envcheck.lazy import Regex
@@ -94,7 +94,7 @@ def _gpu(doc: Document) -> None:
         if name.startswith("gfx"):
             doc.add("amd.gpus", AmdGpu(gfx=name), index, IMPLIED)
         else:
-            keys.put_gpus(doc, name, index, IMPLIED, expected=True)
+            readers.put_gpus(doc, name, index, IMPLIED, expected=True)
 
 
 def _wsl(doc: Document) -> None:

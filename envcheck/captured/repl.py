@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from envcheck.captured import gpu_names, values
 from envcheck.captured.commands import command_of
 from envcheck.captured.document import IMPLIED, LISTED, NOTED, SAID, Document
-from envcheck.captured.keys import ALLOWED_ENV, put_device
 from envcheck.captured.packages import normal
+from envcheck.captured.readers import ALLOWED_ENV, put_device
 from envcheck.facts import AmdGpu, Distribution, EnvVar, NvidiaGpu, TorchDevice
 from envcheck.lazy import Regex
 
