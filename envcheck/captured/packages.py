@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import values
+from envcheck.captured import system_packages, values
 from envcheck.captured.document import IMPLIED, LISTED, NOTED, Document, word_set
 from envcheck.captured.keys import PACKAGE_KEYS
 from envcheck.facts import Distribution
@@ -38,17 +38,6 @@ _BANNED = word_set(
 _REQUIRES = Regex(
     rf"([A-Za-z][\w.-]{{0,60}}) ({VERSION_WORD}) (?:has requirement|requires) ([A-Za-z][\w.-]{{0,60}})[^,]{{0,120}}, but you(?: will|'ll)? have \3 ({VERSION_WORD}?)(?= which|\.?$|\.? )"
 )
-_DPKG = Regex(r"^\s{0,4}[hi][iH]\s{1,6}([a-z0-9][\w.+-]{1,60})(?::\w{2,8})?\s{1,60}(\d\S{0,60})\s")
-_APT = Regex(r"^\s{0,4}([a-z0-9][\w.+-]{1,60})/\S{1,60} (\d\S{0,60}) (?:amd64|arm64|all|i386)\b(?P<state>.*)$")
-_RPM = Regex(
-    r"^\s{0,4}([a-zA-Z][\w.+-]{1,60}?)-(\d[\w.~+^]{0,40})-([\w.~+^]{1,40})\.(?:x86_64|noarch|i686|aarch64)\s*$"
-)
-_DRIVER_PACKAGE = Regex(
-    r"^(?:lib)?(?:nvidia|xserver-xorg-video-nvidia|xorg-x11-drv-nvidia|kmod-nvidia|akmod-nvidia|cuda-drivers|linux-modules-nvidia|linux-objects-nvidia|dkms-nvidia|nvidia-dkms)(?!-container|-cuda-toolkit|-cudnn|-cublas|-cu\d|-nccl|-docker|-ml-py|-pyindex|-smi-exporter)"
-)
-_PIP_NVIDIA = Regex(
-    r"-cu\d\d$|^nvidia-(?:cublas|cuda-(?:runtime|nvrtc|cupti)|cudnn|cufft|curand|cusolver|cusparse|cusparselt|nccl|nvjitlink|nvtx|nvshmem|cufile|ml-py|dali|pyindex)"
-)
 
 
 def normal(name: str) -> str:
@@ -74,7 +63,7 @@ def parse(doc: Document) -> None:
             continue
         if " @ " in line and _direct(doc, line, index):
             continue
-        if _system_package(doc, line, index):
+        if system_packages.read(doc, line, index):
             continue
         if "=" in line and _spec(doc, line, index):
             continue
@@ -389,58 +378,3 @@ def _incompatible(doc: Document) -> None:
             for name, version in ((match[1], match[2]), (match[3], match[4])):
                 add(doc, index, name, version, manager="pip")
             doc.claim(index, errors=True)
-
-
-# --- packages of the operating system --------------------------------------------------------------------------------
-
-
-def _system_package(doc: Document, line: str, index: int) -> bool:
-    match = _DPKG.match(line) or _APT.match(line)
-    name = version = None
-    if match:
-        if "state" in match.groupdict() and "installed" not in (match["state"] or ""):
-            return False
-        name, version = match[1], match[2]
-    else:
-        rpm = _RPM.match(line)
-        if rpm:
-            name, version = rpm[1], rpm[2]
-        else:
-            pair = re.match(r"^\s{0,8}[*-]?\s?([a-z][\w.+-]{3,60})\s{0,3}[:= ]\s{0,40}(\d[\w.:+~-]{2,60})\s*$", line)
-            if pair and (
-                _DRIVER_PACKAGE.match(pair[1]) or re.match(r"libcudnn\d", pair[1]) or _TOOLKIT_PACKAGE.match(pair[1])
-            ):
-                name, version = pair[1], pair[2]
-    if not name or not version:
-        return False
-    doc.claim(index)
-    return put_system_package(doc, name, version, index)
-
-
-_TOOLKIT_PACKAGE = Regex(r"^cuda-(?:toolkit-)?\d{1,2}-\d$|^cuda-toolkit(?:-\d{1,2}-\d)?$|^nvidia-cuda-toolkit$")
-
-
-def put_system_package(doc: Document, name: str, version: str, index: int) -> bool:
-    """A package of the distribution: drivers and cuDNN are what counts."""
-    lowered = name.lower()
-    plain = version.partition(":")[2] or version if re.match(r"\d:", version) else version
-    if re.match(r"libcudnn\d", lowered) and not lowered.endswith("-dev"):
-        found = values.number(plain.split("-")[0])
-        doc.add("toolchain.cudnn_system", found or plain, index)
-        return True
-    if lowered.startswith("libnccl"):
-        doc.add("system_libraries", f"{lowered} {plain}", index)
-        return True
-    if lowered in ("nvidia-container-toolkit", "nvidia-docker2", "libnvidia-container1"):
-        if lowered == "nvidia-container-toolkit":
-            doc.put("nvidia.container_toolkit", plain.split("-")[0], index)
-        return True
-    if _TOOLKIT_PACKAGE.match(lowered):
-        from envcheck.facts import CudaToolkit
-
-        doc.add("toolchain.cuda_toolkits", CudaToolkit(version=values.cuda_version(plain.split("-")[0])), index)
-        return True
-    if _DRIVER_PACKAGE.match(lowered) and not _PIP_NVIDIA.search(lowered):
-        doc.add("nvidia.driver_packages", f"{name} {plain}", index)
-        return True
-    return True
