@@ -310,7 +310,7 @@ _SAID_SO = Regex(
     r"(torch\.(?:__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|device_count|get_arch_list|get_device_capability)\(\d?\)|cuda\.is_available"
     r"|backends\.(?:mps\.is_(?:available|built)|cudnn\.version)\(\)|xpu\.(?:is_available|_is_compiled)\(\)|compiled_with_cxx11_abi\(\))"
     r"|torch\._C\._GLIBCXX_USE_CXX11_ABI|platform\.(?:machine|platform|python_version)\(\)|sys\.version|sys\.executable|\w{2,30}\.__version__)"
-    r"[`'\")\s]{0,4}(?:returns?|returned|gives?|is|was|prints?|says|shows|outputs?|=>|->|={1,3}|:|#|\u2192|\uff1a)\s{0,3}[`*]{0,2}(?P<answer>(?:True|False|None)\b|\[[^\]\n]{0,300}\]|[^`*\n]{1,200})"
+    r"[`'\")\s]{0,4}(?:(?:always |still |just |also |only )?(?:returns?|returned|returning|gives?|is|was|prints?|says|shows|outputs?)(?: always| still| just)?|=>|->|={1,3}|:|#|\u2192|\uff1a)\s{0,3}[`*]{0,2}(?P<answer>(?:[Tt]rue|[Ff]alse|None)\b|\[[^\]\n]{0,300}\]|[^`*\n]{1,200})"
 )
 
 
@@ -328,9 +328,9 @@ def _loose(doc: Document) -> None:
         said = list(_SAID_SO.finditer(line))
         for match in said[:6]:
             answer = match["answer"].strip().rstrip(".;)")
-            first = re.match(r"(True|False|None)\b", answer)
+            first = re.match(r"([Tt]rue|[Ff]alse|None)\b", answer)
             short = re.match(r"\[[^\]]*\]|\(\d+, ?\d+\)|['\"][^'\"]+['\"]", answer)
-            _set(doc, match[1].strip("`"), first[1] if first else short[0] if short else answer, index)
+            _set(doc, match[1].strip("`"), first[1].capitalize() if first else short[0] if short else answer, index)
         if said:
             continue
         statement = line.strip().strip("`")
