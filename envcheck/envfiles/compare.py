@@ -113,17 +113,25 @@ class _Comparer:
 
     def _nameless(self, want: Want) -> Row | None:
         """ "-e ." and the like: something was installed from a folder of that name."""
+        if self._unnamed(want) is not None:
+            return None
+        return Row("missing", want.text, want.text, "")
+
+    def _unnamed(self, want: Want) -> Item | None:
+        """The distribution that came from an address without a name."""
         tail = want.url.rstrip("/").rsplit("/", 1)[-1].partition("@")[0].partition("#")[0].removesuffix(".git")
-        folder = str(self.wanted.path.resolve().parent) if tail in (".", "") else ""
+        folder = self.wanted.path.resolve().parent.as_uri() if tail in (".", "") else ""
         for item in self.installed.distributions:
             if item.url and (item.url.rstrip("/").endswith(folder or f"/{tail}")):
-                return None
-        return Row("missing", want.text, want.text, "")
+                return item
+        return None
 
     # -- conda ---------------------------------------------------------------------------------------------------------
 
     def _conda(self, want: Want) -> Row | None:
         record = self.installed.record(want.name)
+        if record is None and want.name in TOOLS and not want.spec:
+            return None
         if record is None:
             item = self.installed.item(key(want.name))
             if item is None or item.conda:
@@ -153,6 +161,7 @@ class _Comparer:
         """Installed, and neither named by the file nor needed by what it names."""
         items = {i.name: i for i in self.installed.distributions}
         named = {key(w.name) for w in self.wants}
+        named |= {item.name for w in self.wants if not w.name and (item := self._unnamed(w))}
         place = (self.system.os or "", self.system.machine or "", self.system.minor or "3")
         below = closure(items, [*named, *OWN], *place)
         rest = [i for n, i in items.items() if n not in named | below | {*TOOLS, *OWN} and not i.conda]
