@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, keys, readers, values
+from envcheck.captured import gpu_names, keys, readers, systems, values
 from envcheck.captured.document import IMPLIED, LISTED, NOTED, SAID, Document
 from envcheck.facts import Distribution, NvidiaGpu, TorchDevice
 from envcheck.lazy import Regex
@@ -153,9 +153,9 @@ def _kohya(doc: Document, line: str, index: int) -> None:
     if match:
         doc.put("system.os", {"W": "windows", "L": "linux", "D": "macos"}[match[2][0]], index, SAID)
         doc.put("python.version", match[4], index, SAID)
-        found = values.os_of(match[3])
+        found = systems.os_of(match[3])
         if found:
-            values.put_os(doc, found, index, SAID)
+            systems.put_os(doc, found, index, SAID)
         doc.claim(index)
         return
     if "INFO" in line or re.match(r"^\s{0,8}Torch(?: version)?:? ", line):

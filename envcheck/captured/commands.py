@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envcheck.captured import values
+from envcheck.captured import systems, values
 from envcheck.captured.document import IMPLIED, LISTED, SAID, SMALL, Document, word_set
 from envcheck.captured.readers import ALLOWED_ENV
 from envcheck.facts import EnvVar
@@ -297,7 +297,7 @@ def _output(doc: Document, command: Command) -> None:
     elif re.search(r"\buname\s+-r\b", text) and re.match(r"\d+\.\d+", line):
         doc.put("system.kernel", line, index, SAID)
         doc.put("system.os", "linux", index, LISTED)
-        doc.put("system.wsl", values.wsl_of_kernel(line), index, SAID)
+        doc.put("system.wsl", systems.wsl_of_kernel(line), index, SAID)
     elif re.search(r"\bulimit -[SH]?n\b", text) and line.isdecimal():
         doc.put("system.open_files_soft", int(line), index, SAID)
     elif re.search(r"^(?:sudo )?getenforce", text):

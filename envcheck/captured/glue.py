@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, keys, readers, values
+from envcheck.captured import gpu_names, keys, readers, systems, values
 from envcheck.captured.document import IMPLIED, NOTED, SAID, Document
 from envcheck.captured.packages import normal
 from envcheck.facts import AmdGpu, CudaToolkit, Distribution, EnvVar
@@ -161,7 +161,7 @@ def _classify(part: str) -> readers.Handler3 | None:
     for pattern, handler in _KINDS:
         if pattern.match(part):
             return handler
-    found = values.os_of(part)
+    found = systems.os_of(part)
     if (
         found is not None
         and found.start <= 2
@@ -289,7 +289,7 @@ def _kernel(doc: Document, part: str, index: int) -> None:
     match = _KERNEL.match(part)
     if match:
         doc.put("system.kernel", match["version"], index, NOTED)
-        doc.put("system.wsl", values.wsl_of_kernel(match["version"]), index, NOTED)
+        doc.put("system.wsl", systems.wsl_of_kernel(match["version"]), index, NOTED)
         doc.put("system.os", "linux", index, IMPLIED)
 
 
@@ -344,9 +344,9 @@ def _cloud(doc: Document, part: str, index: int) -> None:
 
 
 def _os(doc: Document, part: str, index: int) -> None:
-    found = values.os_of(part)
+    found = systems.os_of(part)
     if found is not None:
-        values.put_os(doc, found, index, NOTED)
+        systems.put_os(doc, found, index, NOTED)
     chip = gpu_names.apple_chip(part)
     if chip:
         _apple(doc, part, index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, values
+from envcheck.captured import gpu_names, systems, values
 from envcheck.captured.document import IMPLIED, LISTED, NOTED, SAID, Document
 from envcheck.facts import CudaToolkit, DeviceNode, FabricManager, LibCuda, PciDevice
 from envcheck.lazy import Regex
@@ -96,7 +96,7 @@ def _uname(doc: Document, line: str, index: int) -> None:
         doc.put("system.os", "linux", index, SAID)
         doc.put("system.kernel", match["kernel"], index, SAID)
         doc.put("system.machine", match["machine"], index, SAID)
-        doc.put("system.wsl", values.wsl_of_kernel(match["kernel"]), index, SAID)
+        doc.put("system.wsl", systems.wsl_of_kernel(match["kernel"]), index, SAID)
         doc.claim(index)
         return
     match = _DARWIN.match(line)
@@ -162,9 +162,9 @@ def _lspci(doc: Document, index: int) -> None:
 def _os_release(doc: Document, line: str, index: int) -> None:
     match = _RELEASE.match(line)
     if match:
-        found = values.os_of(match[2])
+        found = systems.os_of(match[2])
         if found:
-            values.put_os(doc, found, index, SAID)
+            systems.put_os(doc, found, index, SAID)
         doc.put("system.name", match[2], index, SAID)
         doc.claim(index)
         return
@@ -237,9 +237,9 @@ def _windows(doc: Document, line: str, index: int) -> None:
         return
     match = _SYSTEMINFO.match(line)
     if match:
-        found = values.os_of(match[2] if match[1] == "Name" else f"Windows {match[2]}")
+        found = systems.os_of(match[2] if match[1] == "Name" else f"Windows {match[2]}")
         if found and found.os == "windows":
-            values.put_os(doc, found, index, SAID)
+            systems.put_os(doc, found, index, SAID)
             doc.claim(index)
 
 

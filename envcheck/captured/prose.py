@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.captured import gpu_names, readers, values
+from envcheck.captured import gpu_names, readers, systems, values
 from envcheck.captured.document import IMPLIED, Document
 from envcheck.facts import AmdGpu
 from envcheck.lazy import Regex
@@ -102,7 +102,7 @@ def _wsl(doc: Document) -> None:
     if doc.draft.values.get("system.os") or doc.draft.values.get("system.wsl"):
         return
     for index, sentence in _sentences(doc, _OTHER_MACHINE, "wsl"):
-        found = 2 if _WSL_ONLY.search(sentence) else values.wsl_of(sentence)
+        found = 2 if _WSL_ONLY.search(sentence) else systems.wsl_of(sentence)
         if found is not None:
             doc.put("system.wsl", found, index, IMPLIED)
             doc.put("system.os", "linux", index, IMPLIED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from envcheck.captured import gpu_names, values
+from envcheck.captured import gpu_names, systems, values
 from envcheck.captured.commands import command_of
 from envcheck.captured.document import IMPLIED, LISTED, NOTED, SAID, Document
 from envcheck.captured.packages import normal
@@ -80,9 +80,9 @@ def _put_python(doc: Document, text: str, index: int) -> None:
 
 
 def _put_platform(doc: Document, text: str, index: int) -> None:
-    found = values.os_of(text)
+    found = systems.os_of(text)
     if found is not None:
-        values.put_os(doc, found, index, SAID)
+        systems.put_os(doc, found, index, SAID)
 
 
 def _put_machine(doc: Document, text: str, index: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.captured import gpu_names, values
+from envcheck.captured import gpu_names, systems, values
 from envcheck.captured.document import IMPLIED, NOTED, SAID, Document, word_set
 from envcheck.captured.readers import Handler
 
@@ -15,9 +15,9 @@ CPU_FLAGS = word_set(
 
 
 def os(doc: Document, value: str, index: int, rank: int) -> None:
-    found = values.os_of(value)
+    found = systems.os_of(value)
     if found is not None:
-        values.put_os(doc, found, index, rank)
+        systems.put_os(doc, found, index, rank)
     elif values.machine(value):
         doc.put("system.machine", values.machine(value), index, rank)
     chip = gpu_names.apple_chip(value)
@@ -47,9 +47,9 @@ def python(doc: Document, value: str, index: int, rank: int) -> None:
 
 
 def platform(doc: Document, value: str, index: int, rank: int) -> None:
-    found = values.os_of(value)
+    found = systems.os_of(value)
     if found is not None:
-        values.put_os(doc, found, index, rank if found.kernel or found.version else NOTED)
+        systems.put_os(doc, found, index, rank if found.kernel or found.version else NOTED)
 
 
 def libc(doc: Document, value: str, index: int, rank: int) -> None:
@@ -184,7 +184,7 @@ def kernel(doc: Document, value: str, index: int, rank: int) -> None:
     match = re.match(r"\D{0,10}(\d{1,2}\.\d{1,3}[\w.+~-]*)", value)
     if match:
         doc.put("system.kernel", match[1], index, rank)
-        wsl = values.wsl_of_kernel(match[1])
+        wsl = systems.wsl_of_kernel(match[1])
         if wsl:
             doc.put("system.wsl", wsl, index, rank)
 
@@ -205,6 +205,6 @@ def ram(doc: Document, value: str, index: int, rank: int) -> None:
 
 
 def macos(doc: Document, value: str, index: int, rank: int) -> None:
-    found = values.os_of(f"macOS {value}") if value[:1].isdigit() else values.os_of(value)
+    found = systems.os_of(f"macOS {value}") if value[:1].isdigit() else systems.os_of(value)
     if found and found.os == "macos":
-        values.put_os(doc, found, index, rank)
+        systems.put_os(doc, found, index, rank)
