@@ -1,4 +1,4 @@
-"""Small readers: what a version, a yes, an operating system, a platform string or a Python banner says."""
+"""Small readers: what a version, a yes, a driver number, an architecture or a Python banner says."""
 
 from __future__ import annotations
 
