@@ -114,8 +114,10 @@ def rocm_gfx_unsupported(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     chip = ", ".join(missing or names) or ", ".join(g.name or "" for g in facts.amd.gpus or ()) or "this GPU"
     hint = override_hint(facts)
     made = planned(facts, matrix, device="rocm")
+    # Beside a card that the build has code for, the chip it lacks is mostly the processor's own graphics.
+    served = error is None and targets is not None and any(n in targets for n in names)
     yield rule.finding(
-        "error" if error else "warning",
+        "error" if error else "note" if served else "warning",
         title=f"The ROCm build has no code for {chip}",
         seen=derive.quote(error, chip, f"code objects for {' '.join(targets)}" if targets else None,
                           f"HSA_OVERRIDE_GFX_VERSION={override}" if override else None),

@@ -29,6 +29,8 @@ def rocm_no_device_access(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
     """Rights and presence of the device files, in rocminfo's words or as they are."""
     if driver_signs.cuda_works(facts) or under_wsl(facts):
         return
+    if facts.origin == "live" and facts.torch.cuda is not None and not facts.torch.hip:
+        return  # every Ryzen has a graphics unit whose device files are closed: that matters to a ROCm build alone
     opened = sign(facts, "kfd-open")
     reason = detail(opened, "reason") or facts.amd.kfd_error or ""
     kfd = facts.amd.kfd

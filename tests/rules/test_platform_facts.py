@@ -389,3 +389,44 @@ def test_folk_cures_are_never_offered() -> None:
             assert "chmod" not in words
             assert "--privileged" not in words
             assert "sudo python" not in words
+
+
+def _machine(name: str):
+    from pathlib import Path
+
+    from envcheck.facts import from_json
+
+    return from_json((Path(__file__).parent.parent / "machines" / name / "facts.json").read_bytes())
+
+
+def test_closed_kfd_of_a_processor_graphics_is_no_fault_of_a_cpu_build() -> None:
+    import msgspec
+
+    from envcheck.facts import Amd, AmdGpu, DeviceNode, PciDevice
+    from envcheck.matrix import load
+    from envcheck.rules import RULES, evaluate
+
+    amd = Amd(
+        gpus=(AmdGpu(name="Raphael", gfx="gfx1036"),),
+        kfd=DeviceNode(path="/dev/kfd", readable=False, writable=False, group="render"),
+        user_groups=("users",),
+    )
+    facts = msgspec.structs.replace(
+        _machine("linux-server-cpu-only"), amd=amd, pci=(PciDevice(vendor_id="1002", name="Raphael", driver="amdgpu"),)
+    )
+    assert [f.rule for f in evaluate(facts, load(), RULES).findings if f.severity != "note"] == []
+
+
+def test_an_unsupported_processor_graphics_beside_a_supported_card_is_a_note() -> None:
+    import msgspec
+
+    from envcheck.facts import AmdGpu
+    from envcheck.matrix import load
+    from envcheck.rules import RULES, evaluate
+
+    facts = _machine("linux-7900xtx-rocm64")
+    gpus = (*(facts.amd.gpus or ()), AmdGpu(name="Raphael", gfx="gfx1036"))
+    facts = msgspec.structs.replace(facts, amd=msgspec.structs.replace(facts.amd, gpus=gpus))
+    found = {f.rule: f.severity for f in evaluate(facts, load(), RULES).findings}
+    assert found.get("rocm-gfx-unsupported") == "note"
+    assert "warning" not in found.values() and "error" not in found.values()
