@@ -269,8 +269,10 @@ def _assignment(doc: Document, line: str, index: int) -> None:
             doc.add("commands", line.strip(), index)
         if value.lower() in ("<not set>", "n/a", "none", "not set"):
             return
+        if value[:1] not in "\"'" and not re.search(r"[\\/]", value):
+            value = value.split()[0]  # "NCCL_P2P_DISABLE=1 makes it work"
         _put_env(doc, match["name"], value, index)
-        doc.claim(index)
+        doc.claim(index, errors=True)
         return
     # os.environ["CUDA_VISIBLE_DEVICES"] = "1"
     code = re.match(r"^\s{0,20}os\.environ\[['\"]([A-Z0-9_]{2,60})['\"]\]\s?=\s?['\"]([^'\"\n]{0,200})['\"]", line)

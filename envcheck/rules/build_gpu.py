@@ -95,7 +95,10 @@ def _verdict(facts: Facts, matrix: Matrix, gpu: Gpu) -> Verdict:
     answers = [derive.coverage(facts, matrix, c) for c in candidates]
     known = derive.arch_list(facts, matrix)
     read = known is not None and not known.derived
-    if answers and all(a.runs for a in answers) and not (warning and kernel and answers[0].kind == "ptx"):
+    # PTX can be translated for a chip that came later; cuBLAS and cuDNN of an older CUDA still have no code for it.
+    by_ptx = warning is not None and bool(answers) and answers[0].kind == "ptx"
+    stretched = by_ptx and (kernel is not None or _older_than_chip(facts, matrix, candidates[0]))
+    if answers and all(a.runs for a in answers) and not stretched:
         return Verdict(gpu, True, None, answers[0].reason, read, warning)
     if answers and all(a.runs is False for a in answers):
         direction = _direction_by_list(known.value if known else (), candidates[0])
@@ -106,6 +109,14 @@ def _verdict(facts: Facts, matrix: Matrix, gpu: Gpu) -> Verdict:
         return Verdict(gpu, False, _direction_by_cuda(facts, matrix, candidates[0]), "no kernel ran", False, kernel)
     reason = answers[0].reason if answers else "its compute capability is not known"
     return Verdict(gpu, None, None, reason, False)
+
+
+def _older_than_chip(facts: Facts, matrix: Matrix, capability: str) -> bool:
+    """The build's CUDA is older than the first that knew the chip."""
+    cuda, row = derive.torch_cuda(facts, matrix), matrix.architecture(capability)
+    if cuda is None or not cuda.value or row is None or not row.first_cuda:
+        return False
+    return derive.numbers(cuda.value) < derive.numbers(row.first_cuda)
 
 
 def _proved(facts: Facts, gpu: Gpu) -> bool:

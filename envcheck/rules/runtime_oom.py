@@ -265,7 +265,9 @@ def oom_absurd_request(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     wanted = size_of(f"{cpu.details.get('request', '')} bytes") if cpu is not None else None
     other = sign(facts, "absurd-size", "mps-buffer")
     buffer = size_of(other.details.get("request")) if other is not None and other.kind == "mps-buffer" else None
-    if oom is not None and oom.kind == "absurd":
+    if other is not None and other.kind == "absurd-size":
+        text, size = other, None
+    elif oom is not None and oom.kind == "absurd":
         text, size = oom.text, oom.request
     elif cpu is not None and (wanted or 0) > 16 * 1024 * GIB:
         text, size = cpu, wanted
@@ -311,7 +313,7 @@ def oom_capacity(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if assertion is not None:
             yield _assertion(rule, facts, assertion)
         return
-    if oom.kind != "capacity" or _listed(facts, oom):
+    if oom.kind != "capacity" or _listed(facts, oom) or sign(facts, "absurd-size") is not None:
         return
     if sign(facts, "cuda-init-oom") is not None and oom.total is None:
         return

@@ -91,8 +91,8 @@ _OOM = (
     ),
     Signature(
         "absurd-size",
-        ("storage size calculation overflowed", "integer multiplication overflow"),
-        r"Storage size calculation overflowed|numel: integer multiplication overflow",
+        ("storage size calculation overflowed", "integer multiplication overflow", "more than 1eb"),
+        r"Storage size calculation overflowed|numel: integer multiplication overflow|allocate more than 1EB",
     ),
 )
 
@@ -308,12 +308,18 @@ _NCCL = (
             "simplep2p",
             "p2pbandwidthlatencytest",
             "no error, no timeout",
+            "p2p disabled",
+            "p2p is disabled",
+            "disabling p2p",
+            "disable p2p",
         ),
         r"peer access is not supported between these two devices|Using RTX \d0\d0 series (?:which "
         r")?does\s?n.?t support faster communication"
         r"|ACSCtl:[^\n]{0,60}SrcValid\+|simpleP2P[^\n]{0,200}(?:Verification error|hang)"
         r"|NCCL_P2P_DISABLE=?\W{0,2}1?\b[^\n]{0,60}(?:works?|fix(?:e[sd])?|solve[sd]?|resolve[sd]?|workaround|no hang)"
-        r"|(?:works?|fix(?:e[sd])?|solve[sd]?|resolve[sd]?)[^\n]{0,60}NCCL_P2P_DISABLE",
+        r"|(?:works?|fix(?:e[sd])?|solve[sd]?|resolve[sd]?)[^\n]{0,60}NCCL_P2P_DISABLE"
+        r"|\b(?:p2p (?:is )?disabled|disabl(?:e|ing) p2p)\b[^\n]{0,60}\b(?:works?|well|fine|ok(?:ay)?|fix(?:e[sd])?|solve[sd]?"
+        r"|resolve[sd]?|helps?|no hang)\b",
     ),
     Signature(
         "collective-hang",
