@@ -133,7 +133,7 @@ def missing_nvidia_wheels(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
     if derive.is_jetson(facts) or derive.wheel_os(facts) in ("windows", "macos") or derive.torch_from_conda(facts):
         return
     # libtorch_cuda is linked against all of them: where `import torch` works, none is missing, wherever it lies.
-    loads = bool(facts.torch.imports and facts.torch.imports.ok)
+    loads = bool((facts.torch.imports and facts.torch.imports.ok) or facts.torch.cuda_available)
     if error is None and preload is None and (not gone or loads):
         return
     cuda = derive.torch_cuda(facts, matrix)
