@@ -325,7 +325,8 @@ def user_site(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     location = facts.torch.location
     copies = _torch_copies(facts)
     mine = [d for d in copies if d.site == "user" or _is_user_site(d.location)]
-    others = [d for d in copies if d not in mine and d.location]
+    # A conda package lies in its environment even where the list does not say so.
+    others = [d for d in copies if d not in mine and (d.location or d.manager == "conda")]
     imported_from_user = _is_user_site(location)
     if not imported_from_user and not (mine and others):
         return
@@ -334,7 +335,8 @@ def user_site(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if others:
         severity, confidence = "warning", "certain"
         if any(_normal(d.version) != _normal(version) for d in others):
-            severity = "error" if facts.torch.imports and facts.torch.imports.bad else "warning"
+            broken = facts.torch.imports is not None and facts.torch.imports.bad
+            severity = "error" if broken or facts.symptom("undefined-symbol", "missing-library") else "warning"
     elif in_environment and facts.python.user_site_enabled is not False:
         severity, confidence = "warning", "certain"
     elif _asked_where(facts):
@@ -342,7 +344,7 @@ def user_site(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     else:
         return
     place = location or (mine[0].location if mine else None) or "~/.local"
-    other = ", ".join(f"{d.version or '?'} in {d.location}" for d in others)
+    other = ", ".join(f"{d.version or '?'} in {d.location or 'the conda environment'}" for d in others)
     yield rule.finding(
         severity,
         title=f"torch {version or ''} is imported from the user site, ahead of any other copy".replace("  ", " "),

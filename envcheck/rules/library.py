@@ -65,6 +65,8 @@ def _cudnn_part(facts: Facts) -> Symptom | None:
     """A part of cuDNN that comes from a system directory and does not fit the rest."""
     for item in derive.symptoms(facts, "cudnn-load-failed"):
         error = item.details.get("error", "")
+        if error.startswith("libcuda.so"):
+            continue  # the driver's library is what is missing
         if "undefined symbol" in error or owner_of_path(error.split(":")[0]) == "system":
             return item
     return None

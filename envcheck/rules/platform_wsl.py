@@ -18,6 +18,7 @@ _FAILED = (
     "cuda-unknown",
     "no-cuda-device",
     "wsl-libcuda",
+    "cuda-symbol-not-found",
     "no-nvidia-driver",
     "smi-no-driver",
     "cuda-driver-init-failed",
@@ -61,7 +62,7 @@ def wsl_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield _driver_inside(rule, facts, linux_driver, text)
     elif facts.system.wsl == 1 and (text is not None or driver_signs.wants_cuda(facts, matrix)):
         yield _wsl_one(rule, facts, text)
-    elif _loader_misses_it(facts):
+    elif _loader_misses_it(facts) or (text is not None and text.kind == "wsl-libcuda"):
         yield _loader(rule, facts, text)
     elif text is not None or cuda_code(facts) in (2, 304, 801, 999):
         yield _failed(rule, facts, text)
@@ -151,12 +152,19 @@ def _loader(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
     return rule.finding(
         "error",
         title="The loader does not find WSL's libcuda.",
-        seen=quoted(text, "/usr/lib/wsl/lib/libcuda.so.1 is there and is not loaded"),
-        why="/usr/lib/wsl/lib is not on the loader's path, so programs find no libcuda.so.1.",
+        seen=quoted(
+            text,
+            "/usr/lib/wsl/lib/libcuda.so.1 is there and is not loaded" if _loader_misses_it(facts) else "under WSL",
+        ),
+        why="/usr/lib/wsl/lib, where WSL puts the library of the Windows driver, is not on the loader's path.",
         remedy=Remedy(
             text="Put the directory on the loader's path.",
             commands=("echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/ld.wsl.conf", "sudo ldconfig"),
         ),
+        confidence="certain" if _loader_misses_it(facts) else "likely",
+        otherwise=""
+        if _loader_misses_it(facts)
+        else "If `ls /usr/lib/wsl/lib/libcuda*` shows nothing: install the NVIDIA driver in Windows and run wsl --update.",
         line=at(text),
     )
 
@@ -164,6 +172,7 @@ def _loader(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
 def _failed(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
     bogus = (text is not None and text.kind == "cuda-init-oom") or cuda_code(facts) == 2
     unsupported = text is not None and text.kind == "cuda-not-supported"
+    foreign = text is not None and text.kind == "cuda-symbol-not-found"
     gpus = len(facts.nvidia.gpus or ())
     why = (
         (
@@ -173,6 +182,11 @@ def _failed(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
         if bogus
         else "This operation does not exist under WSL (sharing GPU memory between processes, for example)."
         if unsupported
+        else (
+            "The libcuda that is loaded lacks a function: the Windows driver and what hands it into WSL or the "
+            "container (WSL's kernel, Docker Desktop) are of different ages."
+        )
+        if foreign
         else "The Windows driver, WSL's kernel and the libraries that WSL lends do not work together at the moment."
     )
     text_ = (
@@ -184,8 +198,8 @@ def _failed(rule: Rule, facts: Facts, text: Symptom | None) -> Finding:
         else "Run without that feature (for DataLoader workers: no CUDA tensors in workers), or on Linux itself."
         if unsupported
         else (
-            "Update WSL and the NVIDIA driver of Windows, restart WSL, and see that nvidia-smi works in Windows and "
-            "in WSL."
+            "Update WSL, the NVIDIA driver of Windows and (for containers) Docker Desktop, restart WSL, and see that "
+            "nvidia-smi works in Windows and in WSL."
         )
     )
     commands = ("export CUDA_VISIBLE_DEVICES=0", *_UPDATE) if bogus else ("nvidia-smi", *_UPDATE)

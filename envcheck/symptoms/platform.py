@@ -126,8 +126,13 @@ _WSL = (
     ),
     Signature(
         "wsl-libcuda",
-        ("libcuda.so.1", "libdxcore"),
-        r"libcuda\.so\.1: (?:file too short|cannot open shared object file)|libdxcore\.so: cannot open",
+        ("libcuda.so", "libdxcore"),
+        r"libcuda\.so(?:\.1)?: (?:file too short|cannot open shared object file)|libdxcore\.so: cannot open",
+    ),
+    Signature(
+        "cuda-symbol-not-found",
+        ("named symbol not found", "cudaerrorsymbolnotfound", "error 500"),
+        r"\bError 500: named symbol not found|CUDA error: named symbol not found|cudaErrorSymbolNotFound",
     ),
 )
 
