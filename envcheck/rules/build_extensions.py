@@ -311,7 +311,7 @@ def extension_without_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     if item_ is None:
         return
     owner = owner_of_path(item_.details.get("frame"))
-    package = derive.detail(item_, "extension", "named") or (
+    package = derive.detail(item_, "extension", "named", "binary") or (
         owner.removeprefix("extension:") if owner.startswith("extension:") else None
     )
     if package is None and foreign is not None:
@@ -321,7 +321,8 @@ def extension_without_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
         "error",
         title=f"{label} was built without CUDA",
         seen=derive.quote(item_, _torch_label(facts)),
-        why="Its GPU kernels were left out when it was built: no CUDA toolkit, no visible GPU, or a CPU-only torch at that time.",
+        why="Its GPU kernels were left out when it was built: no CUDA toolkit, no visible GPU, or a CPU-only torch at that time; "
+        "or this release of it has no binary for the CUDA of this torch.",
         remedy=Remedy(
             text=f"Check that torch.version.cuda is set and nvcc is there, then build {label} again with FORCE_CUDA=1, or install "
             "its CUDA wheel.",

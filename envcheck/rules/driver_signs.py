@@ -39,7 +39,14 @@ __all__ = [
     "wants_cuda",
 ]
 
-NO_CUDA_KINDS = ("no-nvidia-driver", "no-cuda-gpus", "no-cuda-device", "cuda-driver-init-failed", "driver-insufficient")
+NO_CUDA_KINDS = (
+    "no-nvidia-driver",
+    "no-cuda-gpus",
+    "no-cuda-device",
+    "cuda-driver-init-failed",
+    "driver-insufficient",
+    "container-no-driver-banner",
+)
 """Ways in which a program says that it got no CUDA device; which of the causes it is, other facts have to tell."""
 
 _GPU_FLAGS = re.compile(
@@ -89,7 +96,9 @@ def at(item: Symptom | None) -> int | None:
 def cuda_works(facts: Facts) -> bool | None:
     """Whether torch or the driver API really started CUDA; None when nobody tried."""
     torch, init = facts.torch, facts.nvidia.cuda_init
-    if torch.cuda_available or (torch.device_count or 0) > 0 or any(d.kind == "cuda" for d in torch.devices or ()):
+    # torch counts devices through NVML, which works although CUDA does not start.
+    counted = (torch.device_count or 0) > 0 and torch.cuda_available is not False
+    if torch.cuda_available or counted or any(d.kind == "cuda" for d in torch.devices or ()):
         return True
     if torch.cuda_init is not None and torch.cuda_init.ok:
         return True
@@ -114,7 +123,11 @@ def wants_cuda(facts: Facts, matrix: Matrix) -> bool | None:
 
 def in_container(facts: Facts) -> bool:
     """True when the report shows a container: the system says so, or a command that starts one is in it."""
-    return bool(derive.in_container(facts)) or bool(container_commands(facts))
+    return (
+        bool(derive.in_container(facts))
+        or bool(container_commands(facts))
+        or sign(facts, "container-no-driver-banner") is not None
+    )
 
 
 def container_commands(facts: Facts) -> tuple[str, ...]:

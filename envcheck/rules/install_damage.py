@@ -39,11 +39,15 @@ def corrupted_download(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         return
 
 
+_OF_A_WHEEL = re.compile(r"for file '(?:torch|torchvision|torchaudio|functorch|triton|nvidia)[/\\]")
+"""A damaged archive whose member is a file of one of these packages."""
+
+
 def _about_install(facts: Facts, item: Symptom) -> bool:
     """A broken transfer matters here when it is a package that was fetched, not a model or a data set."""
     if item.kind == "hash-mismatch" or item.text.startswith("error: incomplete-download"):
         return True
-    if any(item.details.get(k) for k in ("wheel", "conda", "archive", "tool")):
+    if any(item.details.get(k) for k in ("wheel", "conda", "archive", "tool")) or _OF_A_WHEEL.search(item.text):
         return True
     return any(re.search(r"\b(?:pip3?|uv|poetry|conda|mamba|pdm)\b", c) for c in facts.commands) or bool(
         re.search(r"\bwhl\b|\.whl|pip|poetry|pythonhosted|download\.pytorch", item.text)

@@ -45,13 +45,20 @@ def vc_too_old(facts: Facts) -> bool:
     return version is not None and (version == "" or derive.numbers(version)[:2] < derive.numbers(VC_NEEDED)[:2])
 
 
+_CUDA_DLL = re.compile(
+    r"(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusolverMg|cusparse|cudnn|nvrtc|nvJitLink|cupti)\w*\.dll",
+    re.IGNORECASE,
+)
+"""NVIDIA's own, which do not depend on a new C++ runtime."""
+
+
 def _runtime_sign(facts: Facts) -> tuple[Symptom, str] | None:
     """(symptom, confidence) of a C++ runtime that is missing or too old."""
     said = facts.symptom("vc-runtime-missing", "windows-module-crashed")
     if said is not None:
         return said, "certain" if said.kind == "vc-runtime-missing" else "likely"
     for item in derive.symptoms(facts, "windows-dll-init-failed"):
-        if _of_torch(facts, item):
+        if _of_torch(facts, item) and not _CUDA_DLL.fullmatch(_file(item)):
             return item, "certain" if vc_too_old(facts) else "likely"
     for item in derive.symptoms(facts, "windows-procedure-not-found"):
         if _of_torch(facts, item):
@@ -147,6 +154,29 @@ def windows_dll_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
             return
         yield _dll(rule, facts, matrix, item)
         return
+    for item in derive.symptoms(facts, "windows-dll-init-failed"):
+        if _CUDA_DLL.fullmatch(_file(item)):
+            yield _does_not_start(rule, facts, item)
+            return
+
+
+def _does_not_start(rule: Rule, facts: Facts, item: Symptom) -> Finding:
+    name = _file(item)
+    return rule.finding(
+        "error",
+        title=f"{name} is there and does not start",
+        seen=derive.quote(item),
+        why=f"{name} is one of NVIDIA's large CUDA libraries. Its start fails where Windows cannot promise it the memory (a paging file "
+        "that is off or too small), where the file is damaged, or where a DLL that it needs is of another CUDA.",
+        remedy=Remedy(
+            text="Let Windows manage the size of the paging file and close other programs, then try again; if it stays, install torch "
+            "again without the cache in a fresh environment.",
+            commands=(remedies.pip(facts, "install", "--force-reinstall", "--no-cache-dir", "torch"),),
+        ),
+        confidence="possible",
+        otherwise=f"The program Dependencies (lucasg/Dependencies on GitHub), opened on {name}, names a DLL that is missing.",
+        line=item.line,
+    )
 
 
 def _dll(rule: Rule, facts: Facts, matrix: Matrix, item: Symptom) -> Finding:

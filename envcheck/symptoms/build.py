@@ -156,10 +156,13 @@ _NO_BACKEND = (
             "compiled without cuda support",
             "implementation for device cuda",
             "not implemented on the gpu",
+            "could not find the bitsandbytes cuda binary",
+            "cuda setup failed despite",
         ),
         FRAME + r"(?:Not compiled with (?:GPU|CUDA) support|\b(?P<extension>\w{3,30}) wasn't buil[dt] "
         r"with CUDA support|version of (?P<named>\w{3,30}) was compiled without (?:GPU|CUDA) support"
-        r"|\b\w{1,40}_impl: implementation for device cuda:\d+ not found)",
+        r"|\b\w{1,40}_impl: implementation for device cuda:\d+ not found"
+        r"|Could not find the (?P<binary>bitsandbytes) CUDA binary|CUDA Setup failed despite (?:GPU|CUDA) being available)",
         before=9,
     ),
 )  # fmt: skip

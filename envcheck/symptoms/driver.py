@@ -68,6 +68,11 @@ _NO_DRIVER = (
         ("communicate with the nvidia driver",),
         r"NVIDIA-SMI has failed because it could\s?n.{1,3}t communicate with the NVIDIA driver",
     ),
+    Signature(
+        "container-no-driver-banner",
+        ("nvidia driver was not detected",),
+        r"The NVIDIA Driver was not detected\.\s{1,4}GPU functionality will not be available",
+    ),
     Signature("smi-no-devices", ("no devices were found",), r"^\W{0,3}No devices were found\b"),
     Signature(
         "smi-missing",
@@ -224,10 +229,11 @@ _MISMATCH = (
             "cudaerrorsystemdrivermismatch",
             "cuda_error_system_driver_mismatch",
             "error 803",
+            "[803] call",
         ),
         (
             r"unsupported display driver / cuda driver combination|SystemDriverMismatch"
-            r"|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|\bError 803\b"
+            r"|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|\bError 803\b|\[803\] Call to cu\w+ results in"
         ),
     ),
     Signature(
@@ -237,17 +243,24 @@ _MISMATCH = (
             "compatnotsupportedondevice",
             "cuda_error_compat_not_supported",
             "error 804",
+            "[804] call",
         ),
         r"forward compatibility was attempted on non supported HW|CompatNotSupportedOnDevice"
-        r"|CUDA_ERROR_COMPAT_NOT_SUPPORTED|\bError 804\b",
+        r"|CUDA_ERROR_COMPAT_NOT_SUPPORTED|\bError 804\b|\[804\] Call to cu\w+ results in",
     ),
 )
 
 _NOT_READY = (
     Signature(
         "cuda-802",
-        ("system not yet initialized", "cudaerrorsystemnotready", "cuda_error_system_not_ready", "error 802"),
-        r"system not yet initialized|SystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|\bError 802\b",
+        (
+            "system not yet initialized",
+            "cudaerrorsystemnotready",
+            "cuda_error_system_not_ready",
+            "error 802",
+            "[802] call",
+        ),
+        r"system not yet initialized|SystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|\bError 802\b|\[802\] Call to cu\w+ results in",
     ),
     Signature(
         "fabric-manager-text",
@@ -258,9 +271,10 @@ _NOT_READY = (
     ),
     Signature(
         "cuda-unknown",
-        ("cuda unknown error", "unknown error", "cudaerrorunknown", "cuda_error_unknown", "error 999"),
+        ("cuda unknown error", "unknown error", "cudaerrorunknown", "cuda_error_unknown", "error 999", "[999] call"),
         r"unknown error - this may be due to an incorrectly set up|cuda runtime error \((?:30|999)\)|error=(?:30|999) : unknown error"
-        r"|cudaErrorUnknown|CUDA_ERROR_UNKNOWN|\bError 999: unknown error|CUDA error: unknown error|code=(?:30|999)\(",
+        r"|cudaErrorUnknown|CUDA_ERROR_UNKNOWN|\bError 999: unknown error|CUDA error: unknown error|code=(?:30|999)\("
+        r"|\[999\] Call to cu\w+ results in",
     ),
     Signature(
         "uvm-hmm-failed",

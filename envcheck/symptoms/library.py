@@ -49,7 +49,14 @@ _LOADER = (
     ),
     Signature(
         "missing-symbol-version",
-        ("' not found (required by", "not found (required by"),
+        (
+            "not found (required by",
+            "version `glibc",
+            "version 'glibc",
+            "version ‘glibc",
+            "version `cxxabi",
+            "version 'cxxabi",
+        ),
         WORD_START
         + r"(?P<provider>[^\s'\"`:(,]{3,300}): version [`'\"‘](?P<need>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|OPENSSL|CUDNN|NCCL|lib[\w.\-]{2,40})"
         r"[\w.\-]{0,40})['\"’] not found(?: \(required by (?P<file>[^)\n]{3,400})\))?",
