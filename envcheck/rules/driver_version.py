@@ -80,12 +80,15 @@ def _remedy(facts: Facts, matrix: Matrix, cuda: str | None, found: str | None, f
         first = Remedy(text=f"{first.text} (It takes {table}.)" if table else first.text, commands=first.commands)
     else:
         first = remedies.driver_update(facts, matrix, floor)
-    other = (
-        f"Or keep the driver and install a build of torch made with CUDA {_family(found)}."
-        if found
-        else "Or keep the driver and install a build of torch made with a CUDA that it serves."
+    family = f"CUDA {_family(found)}" if found else "a CUDA that it serves"
+    other = f"Or keep the driver and install a build of torch made with {family}"
+    build = remedies.build_for_this_driver(facts, matrix)
+    if build is None:
+        return Remedy(text=f"{first.text} {other}.", commands=first.commands)
+    return Remedy(
+        text=f"{first.text} {other}: {build.text}.",
+        commands=(*first.commands, "# or, with the driver as it is:", *build.commands),
     )
-    return Remedy(text=f"{first.text} {other}", commands=first.commands)
 
 
 def _family(found: str) -> str:

@@ -63,9 +63,10 @@ def pages() -> dict[str, Page]:
 
 def _tables(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise MatrixError(f"{path.name}: {error}") from error
+    return tables
 
 
 def _with_fixes(table: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,20 @@ def install_plan(facts: Facts, matrix: Matrix, **wishes: Any) -> Remedy:
     return remedy_of(plan(facts, matrix, Wishes(**wishes)))
 
 
+def build_for_this_driver(facts: Facts, matrix: Matrix) -> Remedy | None:
+    """The newest CUDA build that the present driver runs, reinstalled; None when there is none or too little is known."""
+    if facts.nvidia.driver_version is None and facts.nvidia.driver_cuda is None:
+        return None
+    os, machine = derive.wheel_os(facts), derive.wheel_machine(facts)
+    if os is None or not facts.python.version:
+        return None
+    known = replace(facts, system=replace(facts.system, os=os, machine=machine or derive.assumed_machine(facts)))
+    made = plan(known, matrix, Wishes(device="cuda"))
+    if made.status != "ok" or not (made.variant or "").startswith("cu"):
+        return None
+    return Remedy(text=f"torch {made.torch} ({made.build_name})", commands=made.commands)
+
+
 def remedy_of(made: Plan) -> Remedy:
     """A plan as a remedy; an impossible one says what blocks it and the way out, then what would do instead."""
     if made.status == "ok":
