@@ -118,7 +118,8 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         return
     if path in KEYED and isinstance(value, (list, tuple)):
         for name, entry in keyed(value, KEYED[path]).items():
-            tried = {k: v for k, v in entry.items() if is_outcome((*path, name, k))}
+            whole = is_outcome((*path, name))
+            tried = {} if whole else {k: v for k, v in entry.items() if is_outcome((*path, name, k))}
             yield (*path, name), _stable({k: v for k, v in entry.items() if k not in tried}, (*path, name))
             for field, result in tried.items():
                 yield (*path, name, field), _timeless(result)

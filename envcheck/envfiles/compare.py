@@ -15,6 +15,7 @@ from envcheck.envfiles.read.conda import key
 from envcheck.facts import Facts
 from envcheck.matrix import Matrix
 from envcheck.matrix.conda import build_cuda
+from envcheck.matrix.versions import cuda_of_variant, numbers
 
 OWN = ("torch-envcheck",)
 
@@ -151,9 +152,16 @@ class _Comparer:
         if aim is None or cuda is None:
             return None
         found = "cu" + cuda.replace(".", "") if cuda else "cpu"
-        if expected.same_build(aim, found):
+        if expected.same_build(aim, found) or (cuda and self._same_major(aim, cuda)):
             return None
         return Row("different", want.name, f"{_said(want)} ({aim} build)", f"{record.version} ({found} build)")
+
+    def _same_major(self, aim: str, cuda: str) -> bool:
+        """Builds of conda-forge run with any later CUDA of their major release: cuda-version chooses no more than that."""
+        wanted = cuda_of_variant(aim)
+        return (
+            bool(self.wanted.wants("cuda-version")) and wanted is not None and numbers(wanted)[:1] == numbers(cuda)[:1]
+        )
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

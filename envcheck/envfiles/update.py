@@ -14,8 +14,9 @@ from envcheck.matrix import Matrix
 
 LINE = re.compile(
     r"(?P<indent>\s*)(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<extras>\s*\[[^\]]*\])?"
-    r"(?P<spec>\s*(?:@[^;#]*|[=<>!~][^;#]*)?)(?P<marker>\s*;[^#]*?)?(?P<comment>\s+#.*)?$"
+    r"(?P<spec>\s*(?:@\s*\S+|[=<>!~][^;#]*?)?)(?P<tail>\s*(?:;[^#]*?)?(?:\s+#.*)?)$"
 )
+"""A requirement; the tail is its marker and comment, with the blanks before them."""
 INDEX_LINE = re.compile(r"\s*(?P<option>--extra-index-url|--index-url|-i)[ =]\s*(?P<url>\S+)")
 _GONE = ("pytorch-cuda", "cudatoolkit", "cpuonly", "pytorch-mutex")
 """conda packages that choose a build on the old channel; beside conda-forge's pytorch they choose a wrong one."""
@@ -80,7 +81,7 @@ def requirement_lines(old: list[str], env: Environment) -> tuple[list[str], tupl
 
 
 def _changed(match: re.Match[str], package: Package) -> str:
-    tail = (match["marker"] or "").rstrip() + (match["comment"] or "")
+    tail = match["tail"].rstrip()
     if package.url:
         return match["indent"] + lines.requirement(package, marker=False) + tail
     label = f"+{package.label}" if package.label and package.version else ""
@@ -230,7 +231,7 @@ def _pyproject(kind: kinds.Kind, text: str, env: Environment, matrix: Matrix) ->
     notes: list[str] = []
     change = _poetry_tables if kind.name == "poetry" else _uv_tables
     change(old, new, env, notes)
-    return tomlkit.dumps(old), tuple(notes)
+    return tomlkit.dumps(old).rstrip("\n") + "\n", tuple(notes)
 
 
 def _uv_tables(old: Any, new: Any, env: Environment, notes: list[str]) -> None:
@@ -291,6 +292,8 @@ def _named_tables(old: Any, new: Any, key: str) -> None:
         if same:
             same[0]["url"] = table["url"]
         else:
+            if len(tables):
+                tables[-1].add(tomlkit.nl())
             tables.append(table)
 
 

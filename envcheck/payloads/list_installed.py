@@ -72,7 +72,7 @@ def _direct(packages: "object", path: str) -> "dict":
         import json
 
         data = json.loads(text)
-        address = re.sub(r"//[^/@]*@", "//", str(data.get("url", "")))
+        address = re.sub(r"//(?!git@)[^/@]*@", "//", str(data.get("url", "")))
         vcs = data.get("vcs_info") or {}
         archive = data.get("archive_info") or {}
         hashes = dict(archive.get("hashes") or {})

@@ -198,6 +198,8 @@ def test_conda_builds_are_compared(conda: Made, tmp_path: Path) -> None:
     head = f"name: x\nchannels: [conda-forge]\ndependencies:\n  - python={'.'.join(kit.VERSION.split('.')[:2])}\n"
     path.write_text(head + "  - pytorch=2.7.1=cuda*\n  - numpy>=2,<3\n")
     assert compare(read(path), made, kit.facts(), load()).same()
+    path.write_text(head + "  - pytorch=2.7.1\n  - cuda-version=12.*\n")
+    assert compare(read(path), made, kit.facts(), load()).same()
     path.write_text(head + "  - pytorch=2.7.1=cpu*\n")
     answer = compare(read(path), made, kit.facts(), load())
     assert [(r.kind, r.name) for r in answer.rows if r.kind != "extra"] == [("different", "pytorch")]

@@ -68,6 +68,27 @@ def test_uv_would_say_that_a_pyproject_is_wrong(tmp_path: Path) -> None:
     assert "pytorch-cu126" in said and "No solution" not in said
 
 
+@pytest.mark.parametrize("machine", WHEELS)
+def test_uv_reads_requirements(machine: str, tmp_path: Path) -> None:
+    """Offline uv parses the file and then misses torch; a broken line would be told first."""
+    path = tmp_path / "requirements.txt"
+    path.write_text(text("requirements", machine), encoding="utf-8")
+    said = " ".join(_uv(tmp_path, "pip", "compile", "--offline", "--python", sys.executable, path).stderr.split())
+    assert "No solution found" in said and "torch" in said, said
+
+
+@pytest.mark.parametrize("machine", ["linux-a100", "linux-5090"])
+def test_pip_reads_requirements(machine: str, tmp_path: Path) -> None:
+    """Without any index, so that no test waits for a network."""
+    path = tmp_path / "requirements.txt"
+    rows = [row for row in text("requirements", machine).splitlines() if not row.startswith("--")]
+    path.write_text("\n".join(["--no-index", *rows]), encoding="utf-8")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")} | {"PIP_CONFIG_FILE": os.devnull}
+    call = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--disable-pip-version-check"]
+    done = run([*call, "-r", path], timeout=60, env=env)
+    assert "No matching distribution found for torch==" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("machine", CONDA)
 def test_environment_yml_has_match_specs_and_channels_of_conda(machine: str) -> None:
     rattler = pytest.importorskip("rattler", reason="py-rattler is not installed: it is in the extra dev")
