@@ -156,7 +156,7 @@ class Batches:
         images, self.labels = data[0].to(device), data[1].to(device)
         self.images = F.pad(images, (PAD, PAD, PAD, PAD))  # black borders, as RandomCrop(32, padding=4) has
         self.device, self.seed, self.channels_last = device, seed, channels_last
-        # why: one rounding from float64, so that no fused multiply-add of some CPU can change a bit
+        # why: a table, rounded once from float64, so that no fused multiply-add of some CPU can change a bit
         pixel = torch.arange(256).double()[None] / 255
         mean, std = torch.tensor(MEAN).double()[:, None], torch.tensor(STD).double()[:, None]
         self.table = ((pixel - mean) / std).to(dtype).to(device)

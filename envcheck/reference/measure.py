@@ -1,0 +1,219 @@
+"""Runs the payloads in the Python under test: fresh processes, a kill and a resume, the full training."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envcheck.errors import TargetError
+from envcheck.reference.golden import golden_file
+from envcheck.target import PAYLOADS, Answer, Session, child_environment, run_payload, start
+
+CHECKS = PAYLOADS / "reference_checks.py"
+TRAIN = PAYLOADS / "train_cifar10.py"
+
+OnEvent = Callable[[str, "dict[str, Any] | None"], None]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How much is done."""
+
+    steps: int
+    """Of the repeated runs."""
+    epochs: int
+    """Of the training on CIFAR-10; 0 = none."""
+    rounds: int
+    limit: float
+    """Seconds for one process."""
+
+
+PRESETS = {
+    "quick": Preset(steps=6, epochs=0, rounds=1, limit=600),
+    "standard": Preset(steps=40, epochs=3, rounds=6, limit=3600),
+    "full": Preset(steps=40, epochs=20, rounds=6, limit=6 * 3600),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for."""
+
+    python: Path
+    preset: str = "quick"
+    device: str = "auto"
+    data: Path | None = None
+    epochs: int | None = None
+    """Other than the preset's."""
+    threads: int = 0
+    seed: int = 1
+    training: tuple[str, ...] = ()
+    """Further options of the repeated training, such as "--compile"."""
+    env: Mapping[str, str] | None = None
+    checks: Path = CHECKS
+    """The payload; tests name one that plants faults."""
+    payload_arguments: tuple[str, ...] = ()
+
+
+@dataclass
+class Measured:
+    """All that the payloads said."""
+
+    options: Options
+    stages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """By "defaults:1", "defaults:2", "strict:1", "strict:killed", "strict:resumed"."""
+    repeated: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Ends of the repeated runs, by the same names."""
+    training: list[dict[str, Any]] = field(default_factory=list)
+    """Events of the training on CIFAR-10."""
+    failures: list[tuple[str, Answer]] = field(default_factory=list)
+    """(what was run, how it ended) of processes that did not answer to their end."""
+    killed_at: int = 0
+
+
+def measure(options: Options, on_event: OnEvent | None = None) -> Measured:
+    """Runs everything that the preset asks for; never raises for what the Python under test does."""
+    preset = PRESETS[options.preset]
+    measured = Measured(options)
+    if not _first(measured, preset, on_event):
+        return measured
+    with tempfile.TemporaryDirectory(prefix="envcheck-") as folder:
+        _again(measured, preset, Path(folder) / "checkpoint.pt", on_event)
+    epochs = preset.epochs if options.epochs is None else options.epochs
+    if epochs and options.data is not None:
+        _train(measured, preset, epochs, on_event)
+    return measured
+
+
+def _words(options: Options, preset: Preset, tasks: Sequence[str], *more: str) -> list[str]:
+    words = [
+        *options.payload_arguments,
+        *tasks,
+        "--device",
+        options.device,
+        "--steps",
+        str(preset.steps),
+        "--rounds",
+        str(preset.rounds),
+    ]
+    words += ["--threads", str(options.threads)] if options.threads else []
+    words += [f"--training={word}" for word in options.training]
+    return [*words, *more]
+
+
+def _environment(options: Options) -> dict[str, str]:
+    env = child_environment(options.python, options.env)
+    env.setdefault("PYTHONHASHSEED", "0")
+    return env
+
+
+def _first(measured: Measured, preset: Preset, on_event: OnEvent | None) -> bool:
+    """The process that does most; True when it answered enough to go on."""
+    options = measured.options
+    tasks = ["machine", "inputs", "repeat:defaults", "shadow", "repeat:strict", "logic", "smooth", "peak"]
+    words = _words(options, preset, tasks, "--golden", str(golden_file()))
+    answer = run_payload(
+        options.python,
+        options.checks,
+        words,
+        timeout=preset.limit,
+        limit=preset.limit,
+        env=_environment(options),
+        on_stage=on_event,
+    )
+    _take(measured, answer, "1", "1")
+    for stage in answer.stages:
+        if stage["stage"] != "step":
+            measured.stages.setdefault(stage["stage"], stage)
+    if answer.kind != "answered":
+        measured.failures.append(("the checks", answer))
+    return answer.kind == "answered"
+
+
+def _take(measured: Measured, answer: Answer, defaults: str, strict: str) -> None:
+    names = {"defaults": f"defaults:{defaults}", "strict": f"strict:{strict}"}
+    for stage in answer.stages:
+        if stage["stage"] == "step":
+            measured.steps.setdefault(names[stage["mode"]], []).append(stage)
+        elif stage["stage"].startswith("repeat:"):
+            measured.repeated[names[stage["stage"].partition(":")[2]]] = stage
+
+
+def _again(measured: Measured, preset: Preset, checkpoint: Path, on_event: OnEvent | None) -> None:
+    """The same steps in a second process, which is killed in the middle, and in a third that goes on from there."""
+    options = measured.options
+    measured.killed_at = preset.steps // 2
+    holder: list[Session] = []
+    there = threading.Event()
+
+    def watch(name: str, answer: dict[str, Any] | None) -> None:
+        if on_event is not None:
+            on_event(name, answer)
+        if (
+            name == "step"
+            and answer is not None
+            and answer["mode"] == "strict"
+            and answer["step"] == measured.killed_at
+        ):
+            there.wait(10.0)
+            holder[0].kill()  # SIGKILL, or its like on Windows: perhaps in the middle of writing a checkpoint
+
+    words = _words(options, preset, ["repeat:defaults", "repeat:strict"], "--checkpoint", str(checkpoint))
+    env = _environment(options)
+    holder.append(start(options.python, options.checks, words, env=env, on_stage=watch))
+    there.set()
+    answer = holder[0].finish(preset.limit, limit=preset.limit)
+    _take(measured, answer, "2", "killed")
+    if len(measured.steps.get("strict:killed", ())) < measured.killed_at:
+        measured.failures.append(("the second process", answer))
+        return
+    words = _words(options, preset, ["repeat:strict"], "--checkpoint", str(checkpoint), "--resume")
+    answer = run_payload(
+        options.python, options.checks, words, timeout=preset.limit, limit=preset.limit, env=env, on_stage=on_event
+    )
+    _take(measured, answer, "3", "resumed")
+    if answer.kind != "answered":
+        measured.failures.append(("the resumed process", answer))
+
+
+def _train(measured: Measured, preset: Preset, epochs: int, on_event: OnEvent | None) -> None:
+    options = measured.options
+    words = [
+        "--report",
+        "--data",
+        str(options.data),
+        "--epochs",
+        str(epochs),
+        "--seed",
+        str(options.seed),
+        "--device",
+        options.device,
+    ]
+    words += ["--channels-last", "--fused", "--self-check"]
+    words += ["--threads", str(options.threads)] if options.threads else []
+    env = {**os.environ, **_environment(options)}
+    answer = run_payload(
+        options.python, TRAIN, words, timeout=preset.limit, limit=preset.limit, env=env, on_stage=on_event
+    )
+    measured.training.extend(answer.stages)
+    if not any(stage["stage"] == "done" for stage in answer.stages):
+        measured.failures.append(("the training on CIFAR-10", answer))
+
+
+def fetch_cifar10(python: Path, folder: Path) -> None:
+    """Lets torchvision download CIFAR-10 into that folder.
+
+    Raises:
+        TargetError: no torchvision, no network, or a wrong file.
+    """
+    env = child_environment(python)
+    answer = run_payload(python, PAYLOADS / "reference_download.py", (str(folder),), timeout=3600, limit=3600, env=env)
+    if answer.kind != "answered":
+        said = (answer.outcome.error or answer.kind).strip().splitlines()
+        raise TargetError(f"CIFAR-10 was not downloaded: {said[-1] if said else answer.kind}")

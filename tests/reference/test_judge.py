@@ -1,0 +1,152 @@
+"""The judgement over measured values that are written here: no torch needed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.errors import MatrixError
+from envcheck.reference import Band, Measured, Options, compare, document, judge, load_golden
+from envcheck.reference.judge import first_difference
+from envcheck.reference.precision import classify
+
+
+def step(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "stage": "step", "mode": "strict", "step": number, "loss": float(number).hex(), "norm": (1.0).hex(), "images": "i",
+        "gradients": {"conv1.weight": "a", "fc.weight": "b"}, "weights": f"w{number}", **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def healthy() -> Measured:
+    golden = load_golden()
+    tasks = {
+        name: {"steps": golden[name]["steps"], "eval": golden[name]["eval"], "first": None, "notes": [], "worst": {"loss": 0.0}}
+        for name in ("logic", "smooth")
+    }
+    errors = dict.fromkeys(("conv1.weight", "conv2.weight", "conv3.weight", "fc.weight"), 2e-6)
+    tasks["smooth"]["shadows"] = [{"errors": errors, "step": 0}]
+    stages = {
+        "machine": {"device": "cpu", "torch": "2.14.1", "settings": {}, "variables": {}},
+        "inputs": {"hashes": golden["inputs"]},
+        "shadow": {"errors": errors},
+        "peak": {"images_per_second": 400.0, "share_of_matmul": 0.4, "matmul_gflops": 200.0},
+        **tasks,
+    }
+    whole = [step(n) for n in range(1, 7)]
+    return Measured(
+        Options(python=Path("python")),
+        stages=stages,
+        steps={"defaults:1": whole, "defaults:2": whole, "strict:1": whole, "strict:killed": whole[:3], "strict:resumed": whole[3:]},
+        repeated={"strict:1": {"weights": "w", "history": []}, "strict:resumed": {"weights": "w", "history": []}},
+        killed_at=3,
+    )
+
+
+def rules(measured: Measured) -> list[tuple[str, str]]:
+    return [(f.rule, f.severity) for f in judge(measured, load_golden()).findings]
+
+
+def test_a_healthy_machine_has_no_finding(healthy: Measured) -> None:
+    judgement = judge(healthy, load_golden())
+    assert judgement.findings == []
+    assert judgement.verdict == "healthy"
+    assert {level["name"] for level in judgement.levels} == {
+        "inputs", "precision", "precision-defaults", "logic", "smooth", "repeat-strict", "repeat-defaults", "resume", "rate",
+    }  # fmt: skip
+    report = document(healthy, judgement)
+    assert set(report) == {"schema", "verdict", "findings", "checks", "skipped", "reference"}
+
+
+def test_nothing_measured_is_unknown() -> None:
+    assert judge(Measured(Options(python=Path("python"))), load_golden()).verdict == "unknown"
+
+
+def test_tf32_by_default_is_a_note_and_under_strict_settings_an_error(healthy: Measured) -> None:
+    healthy.stages["shadow"] = {"errors": {"conv3.weight": 3e-4, "fc.weight": 2e-6}}
+    assert rules(healthy) == [("reference-tf32", "note")]
+    healthy.stages["smooth"]["shadows"] = [{"errors": {"conv3.weight": 3e-4, "fc.weight": 2e-6}}]
+    assert rules(healthy) == [("reference-precision", "error")]
+    healthy.stages["smooth"]["shadows"] = [{"errors": {"conv3.weight": float("nan"), "fc.weight": 2e-6}}]
+    assert rules(healthy) == [("reference-precision", "error")]
+
+
+@pytest.mark.parametrize(("error", "name"), [(2.5e-5, "fp32"), (1.1e-4, "tf32"), (7e-4, "tf32"), (3e-3, "bf16"), (float("nan"), "bf16")])
+def test_precision_classes(error: float, name: str) -> None:
+    assert classify(error) == name
+
+
+def test_defaults_that_do_not_repeat_are_a_warning_that_names_setting_and_tensor(healthy: Measured) -> None:
+    healthy.stages["machine"]["settings"]["backends.cudnn.benchmark"] = True
+    other = copy.deepcopy(healthy.steps["defaults:1"])
+    other[1]["gradients"]["conv1.weight"] = "x"
+    healthy.steps["defaults:2"] = other
+    (finding,) = judge(healthy, load_golden()).findings
+    assert (finding.rule, finding.severity) == ("reference-defaults-not-repeatable", "warning")
+    assert "step 2: the gradient of conv1.weight" in finding.seen
+    assert "cudnn.benchmark" in finding.seen
+
+
+def test_a_resume_that_ends_elsewhere(healthy: Measured) -> None:
+    healthy.repeated["strict:resumed"] = {"weights": "other", "history": []}
+    assert rules(healthy) == [("reference-resume", "error")]
+
+
+def test_a_named_part_is_the_cause_and_the_trajectory_its_consequence(healthy: Measured) -> None:
+    healthy.stages["logic"]["first"] = {"step": 4, "what": "norm", "seen": 2.0, "expected": 1.0}
+    assert rules(healthy) == [("reference-trajectory", "error")]
+    healthy.stages["logic"]["notes"] = [{"kind": "backward", "part": "all", "text": "zero_grad() is missing", "cause": "zero-grad", "step": 4}]
+    first, second = judge(healthy, load_golden()).findings
+    assert first.rule == "reference-backward"
+    assert (second.rule, second.consequence_of) == ("reference-trajectory", "reference-backward")
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"images": "x"}, "the batch itself"),
+        ({"loss": (9.0).hex()}, "the loss"),
+        ({"gradients": {"conv1.weight": "a", "fc.weight": "x"}}, "the gradient of fc.weight"),
+        ({"norm": (2.0).hex()}, "the gradient norm"),
+        ({"weights": "x"}, "the new weights"),
+    ],
+)
+def test_the_first_difference_is_named(change: dict[str, Any], wanted: str) -> None:
+    assert wanted in str(first_difference([step(1), step(2)], [step(1), step(2, **change)]))
+
+
+def test_a_band_needs_three_seeds() -> None:
+    assert Band("test_accuracy", 20, (0.7, 0.71)).limits is None
+    low, high = Band("test_accuracy", 20, (0.70, 0.71, 0.72, 0.71)).limits or (1.0, 0.0)
+    assert low < 0.70 < 0.72 < high
+
+
+def test_two_reports_are_compared_by_the_strongest_level_that_holds(healthy: Measured) -> None:
+    one = document(healthy, judge(healthy, load_golden()))["reference"]
+    bounds = load_golden()["tolerances"]
+    other = copy.deepcopy(one)
+    assert compare(one, other, bounds)["equality"] == "bits"
+    other["repeats"]["strict:1"][0]["loss"] = (7.0).hex()
+    assert compare(one, other, bounds)["equality"] == "numbers"
+    other["smooth"]["steps"][3]["loss"] = (7.0).hex()
+    told = compare(one, other, bounds)
+    assert told["equality"] == "inputs"
+    assert any("step 4: loss" in row["text"] for row in told["rows"])
+    other["inputs"]["first batch"] = "x"
+    assert compare(one, other, bounds)["equality"] == "none"
+
+
+def test_golden_values_are_whole(tmp_path: Path) -> None:
+    golden = load_golden()
+    assert len(golden["logic"]["steps"]) == len(golden["smooth"]["steps"]) == 50
+    assert golden["provenance"]
+    # Tolerances come from the recorded spread: a loose one would let faults through.
+    assert max(golden["tolerances"]["logic"].values()) <= 1e-10
+    assert golden["tolerances"]["smooth"]["loss"] <= 1e-4
+    (tmp_path / "g.json").write_text("{}")
+    with pytest.raises(MatrixError, match="no 'inputs'"):
+        load_golden(tmp_path / "g.json")
