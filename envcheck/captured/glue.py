@@ -56,6 +56,7 @@ _DRIVER = Regex(
     r"^(?:nvidia[ -]?|gpu |geforce )?(?:game ready |studio |linux |windows )?(?:driver|drivers)(?: version| branch)?[ :=vR-]{0,3}(?P<version>\d{3}(?:\.\d{1,3}){0,2})(?P<rest>\W.{0,60})?$|^nvidia[ -](?P<other>\d{3}\.\d{1,3}(?:\.\d{1,3})?)$",
     re.IGNORECASE,
 )
+_JETPACK = Regex(r"^jetpack(?: sdk)?(?: version)?[ :=v-]{0,3}(?P<version>\d\.\d(?:\.\d)?)$", re.IGNORECASE)
 _ROCM = Regex(r"^(?:rocm|hip)(?: version)?[ :=v-]{0,3}(?P<version>\d\.\d{1,2}\S{0,20})$", re.IGNORECASE)
 _KERNEL = Regex(
     r"^(?:linux )?kernel(?: version)?[ :=v-]{0,3}(?P<version>\d{1,2}\.\d{1,3}[\w.+~-]{0,60})$", re.IGNORECASE
@@ -285,6 +286,14 @@ def _rocm(doc: Document, part: str, index: int) -> None:
         doc.put("amd.rocm_version", values.number(match["version"]) or match["version"], index, NOTED)
 
 
+def _jetpack(doc: Document, part: str, index: int) -> None:
+    match = _JETPACK.match(part)
+    if match:
+        doc.put("system.jetpack", match["version"], index, NOTED)
+        doc.put("system.os", "linux", index, IMPLIED)
+        doc.put("system.machine", "aarch64", index, IMPLIED)
+
+
 def _kernel(doc: Document, part: str, index: int) -> None:
     match = _KERNEL.match(part)
     if match:
@@ -389,6 +398,7 @@ _KINDS: tuple[tuple[Regex, readers.Handler3], ...] = (
     (_CUDNN, _cudnn),
     (_DRIVER, _driver),
     (_ROCM, _rocm),
+    (_JETPACK, _jetpack),
     (_KERNEL, _kernel),
     (_NCCL, _nccl),
     (_CPU, _cpu),

@@ -38,7 +38,7 @@ _OTHER_VERSION = Regex(
 )
 _IS = r"(?: version)?\s{0,3}(?:is|was|==?|:)?\s{0,3}['\"`(]?v?"
 _TORCH = Regex(
-    rf"(?<![\w./-])(?:py)?torch{_IS}(?P<version>[0-2]\.\d{{1,2}}(?:\.\d{{1,2}})?(?:\.(?:dev|post)\d{{1,8}})?"
+    rf"(?:(?<![\w./-])(?:py)?torch{_IS}|torch\.__version__[\s`'\"()=:>]{{0,8}}(?:is|was|gives|returns|prints|shows|says)\s{{1,3}}['\"`]?)(?P<version>[0-2]\.\d{{1,2}}(?:\.\d{{1,2}})?(?:\.(?:dev|post)\d{{1,8}})?"
     r"(?:\+[a-z0-9.]{2,12})?)(?![\w.]{0,20}\d)",
     re.IGNORECASE,
 )

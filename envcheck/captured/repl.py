@@ -310,7 +310,7 @@ _SAID_SO = Regex(
     r"(torch\.(?:__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|device_count|get_arch_list|get_device_capability)\(\d?\)|cuda\.is_available"
     r"|backends\.(?:mps\.is_(?:available|built)|cudnn\.version)\(\)|xpu\.(?:is_available|_is_compiled)\(\)|compiled_with_cxx11_abi\(\))"
     r"|torch\._C\._GLIBCXX_USE_CXX11_ABI|platform\.(?:machine|platform|python_version)\(\)|sys\.version|sys\.executable|\w{2,30}\.__version__)"
-    r"[`'\")\s]{0,4}(?:(?:always |still |just |also |only )?(?:returns?|returned|returning|gives?|is|was|prints?|says|shows|outputs?)(?: always| still| just)?|=>|->|={1,3}|:|#|\u2192|\uff1a)\s{0,3}[`*]{0,2}(?P<answer>(?:[Tt]rue|[Ff]alse|None)\b|\[[^\]\n]{0,300}\]|[^`*\n]{1,200})"
+    r"[`'\")\s]{0,4}(?:(?:always |still |just |also |only )?(?:returns?|returned|returning|gives?|is|was|prints?|says|shows|outputs?)(?: always| still| just)?|(?=[Tt]rue\b|[Ff]alse\b)|=>|->|={1,3}|:|#|\u2192|\uff1a)\s{0,3}[`*]{0,2}(?P<answer>(?:[Tt]rue|[Ff]alse|None)\b|\[[^\]\n]{0,300}\]|[^`*\n]{1,200})"
 )
 
 
@@ -322,7 +322,7 @@ def _loose(doc: Document) -> None:
             len(line) > 400
             or doc.data[index] == 1
             or _PROMPT.match(line)
-            or re.search(r"\b(?:assert|raise|def|File)\b", line)
+            or re.search(r"\b(?:assert|raise|def|File)\b|^\s*(?:if|elif|while|return)\b", line)
         ):
             continue
         said = list(_SAID_SO.finditer(line))

@@ -48,7 +48,7 @@ def shows_enough(facts: Facts) -> bool:
     torch = facts.torch
     if torch.imports is not None and torch.imports.bad:
         return False
-    if torch.version:
+    if torch.version or _listed(facts):
         if torch.cuda_available or torch.xpu_available or torch.mps_available:
             return True
         if facts.system.os == "macos":
@@ -59,16 +59,19 @@ def shows_enough(facts: Facts) -> bool:
     return bool(nvidia.gpus and nvidia.driver_version and nvidia.smi is not None and nvidia.smi.ok)
 
 
+def _listed(facts: Facts) -> bool:
+    """A list names torch; whether that copy works, the other fields say."""
+    return facts.distribution("torch") is not None or facts.distribution("pytorch") is not None
+
+
 def settle_error(facts: Facts) -> str:
     """What to look at next beside an error that nobody knows."""
-    return missing_command(facts) if not facts.torch.version else "envcheck doctor"
+    return "envcheck doctor" if facts.torch.version else missing_command(facts)
 
 
 def missing_command(facts: Facts) -> str:
     """The one command whose output would tell most."""
-    if not facts.torch.version and not facts.distribution("torch"):
-        return COLLECT
-    if facts.torch.cuda_available is None:
+    if facts.torch.cuda_available is None or not (facts.torch.version or _listed(facts)):
         return COLLECT
     if facts.nvidia.driver_version is None and facts.system.os != "macos":
         return SMI
