@@ -45,7 +45,7 @@ def unexplained(facts: Facts) -> Symptom | None:
 
 def shows_enough(facts: Facts) -> bool:
     """Whether silence of the rules means something: torch was seen to work, or the driver with its GPUs was."""
-    torch = facts.torch
+    torch, nvidia = facts.torch, facts.nvidia
     if torch.imports is not None and torch.imports.bad:
         return False
     if torch.version or _listed(facts):
@@ -53,9 +53,9 @@ def shows_enough(facts: Facts) -> bool:
             return True
         if facts.system.os == "macos":
             return torch.cuda_available is not None
-        # Without a GPU backend in the build, a CPU is all that is wanted of it.
-        return torch.cuda == "" and not torch.hip and torch.cuda_available is False and not facts.nvidia.gpus
-    nvidia = facts.nvidia
+        if torch.cuda_available is False:
+            # Without a GPU backend in the build, a CPU is all that is wanted of it.
+            return torch.cuda == "" and not torch.hip and not nvidia.gpus
     return bool(nvidia.gpus and nvidia.driver_version and nvidia.smi is not None and nvidia.smi.ok)
 
 
