@@ -78,6 +78,8 @@ def elsewhere(facts: Facts) -> tuple[str, ...]:
             signs.append(f"{label} is made for Python {made_for}" + (f", and Python {running} runs" if running else ""))
         elif facts.origin == "captured":
             signs.append(f"{label} is installed, in some environment")
+    if facts.origin == "live":
+        return tuple(dict.fromkeys(signs))  # other interpreters were looked into: without torch they prove nothing
     signs += [f"pip has it in {s.details['path']}" for s in derive.symptoms(facts, "pip-satisfied-torch")]
     signs += [f"pip installed torch {s.details['version']}" for s in derive.symptoms(facts, "pip-installed-torch")]
     pip = facts.python.pip_python

@@ -108,6 +108,15 @@ def torch_in_other_env(world: World) -> None:
     packages.make_torch(site)
 
 
+def python_on_path(world: World) -> None:
+    """What `python` starts is another environment, as empty as this one."""
+    other, _ = make_venv(world.cwd / "other")
+    programs = world.home / "programs"
+    programs.mkdir()
+    (programs / "python").symlink_to(other)
+    world.variables["PATH"] += os.pathsep + str(programs)
+
+
 V100 = Card("Tesla V100-PCIE-16GB", "7.0", memory=16384, bus="00000000:3B:00.0")
 RTX_5090 = Card("NVIDIA GeForce RTX 5090", "12.0", memory=32607)
 RTX_4090 = Card("NVIDIA GeForce RTX 4090", "8.9", memory=24564)
@@ -185,6 +194,7 @@ FAULTS = (
     Fault("two-openmp", "omp-duplicate-runtime", torch={**CPU, "init": "import os, sys\nsys.stderr.write('OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.\\n')\nsys.stderr.flush()\nos.abort()\n"}),
     # -- installation
     Fault("torch-not-installed", "torch-not-installed", torch=None),
+    Fault("another-python-without-torch", "torch-not-installed", torch=None, also=python_on_path),
     Fault("torch-in-another-environment", "wrong-interpreter", torch=None, also=torch_in_other_env, says=("cwd/.venv",)),
     Fault("truncated-install", "corrupted-install", torch={**CU124, **raising("ImportError", "libtorch_cuda.so: cannot open shared object file: No such file or directory")}, also=truncated, says=("libtorch_cuda.so",)),
     Fault("two-metadata-directories", "duplicate-torch-install", torch=CPU, also=two_copies, says=("2.6.0",)),

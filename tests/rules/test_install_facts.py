@@ -151,7 +151,6 @@ def test_not_installed_live_and_in_a_paste() -> None:
     "changes",
     [
         {"python": python(torch_elsewhere=("/usr/bin/python3.10",))},
-        {"python": msgspec.structs.replace(PYTHON, pip_python="3.9")},
         {"python": python(Distribution(name="pytorch", version="1.2.0", build="py3.6_0", manager="conda"))},
     ],
 )
@@ -161,6 +160,13 @@ def test_installed_for_another_python(changes: dict[str, object]) -> None:
     report = evaluate(facts, load(), install.RULES)
     assert report.primary is not None
     assert report.primary.rule == "wrong-interpreter"
+
+
+@pytest.mark.parametrize("changes", [{"pip_python": "3.9"}, {"other_pythons": ("/usr/bin/python3",)}])
+def test_another_python_without_torch_proves_nothing(changes: dict[str, object]) -> None:
+    facts = machine(torch=Torch(found=False), python=msgspec.structs.replace(PYTHON, **changes))
+    assert not found(facts, "wrong-interpreter")
+    assert found(facts, "torch-not-installed")
 
 
 def test_pip_of_another_python_is_no_fault_while_torch_is_here() -> None:
