@@ -173,6 +173,8 @@ class _Comparer:
         place = (self.system.os or "", self.system.machine or "", self.system.minor or "3")
         below = closure(items, [*named, *OWN], *place)
         rest = [i for n, i in items.items() if n not in named | below | {*TOOLS, *OWN} and not i.conda]
+        folder = self.wanted.path.resolve().parent.as_uri()
+        rest = [i for i in rest if (i.url or "").rstrip("/") != folder]  # the project that the file belongs to
         return [Row("extra", i.name, "", i.version or "") for i in rest if i.site in ("env", None)]
 
     def _mend(self, rows: list[Row]) -> tuple[str, ...]:

@@ -94,7 +94,13 @@ def _requirements(env: Environment, matrix: Matrix) -> str:
     return _fill("requirements.txt", env=env, mode=mode, groups=[g for g in groups if g[1]])
 
 
+def _without_itself(env: Environment) -> Environment:
+    """A pyproject.toml is the project: the folder it lies in is none of its dependencies."""
+    return replace(env, packages=tuple(p for p in env.packages if p.url != "."))
+
+
 def _uv(env: Environment, matrix: Matrix) -> str:
+    env = _without_itself(env)
     local = [p for p in env.packages if p.url and not re.match(r"\w+\+|\w+://", p.url)]
     return _fill(
         "uv.pyproject.toml", env=env, sources=lines.sources(env), all_indexes=lines.all_indexes(env), local=local
@@ -102,6 +108,7 @@ def _uv(env: Environment, matrix: Matrix) -> str:
 
 
 def _poetry(env: Environment, matrix: Matrix) -> str:
+    env = _without_itself(env)
     return _fill("poetry.pyproject.toml", env=env, sources=lines.sources(env), all_indexes=lines.all_indexes(env))
 
 

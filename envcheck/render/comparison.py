@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from rich.console import Console
@@ -29,12 +29,14 @@ def show_comparison(
     quiet: bool,
 ) -> None:
     """Prints what differs, what mends it, and what is wrong with the file."""
-    print_line(_headline(wanted, comparison, bad=bad, strict=strict), console)
+    findings = tuple(findings)
+    warned = any(f.severity == "warning" for f in findings)
+    print_line(_headline(wanted, comparison, bad=bad, warned=warned, strict=strict), console)
     if quiet:
         return
     for item in findings:
         print_line(Line(""), console)
-        for line in finding_lines(item):
+        for line in _finding(item):
             print_line(line, console)
     if comparison is not None:
         _rows(comparison, console, strict=strict)
@@ -42,14 +44,24 @@ def show_comparison(
         print_line(Line(f"not read: {text}", style="dim"), console)
 
 
-def _headline(wanted: Wanted, comparison: Comparison | None, *, bad: bool, strict: bool) -> Line:
+def _finding(item: Finding) -> Iterator[Line]:
+    """Without the hint at a rule's page where there is none: some findings are about files alone."""
+    from envcheck.rules import RULES  # not at import: most files have no finding
+
+    known = any(rule.id == item.rule for rule in RULES)
+    return (line for line in finding_lines(item) if known or line.label != "more")
+
+
+def _headline(wanted: Wanted, comparison: Comparison | None, *, bad: bool, warned: bool, strict: bool) -> Line:
     if comparison is None:
-        text = "has faults" if bad else "is sound, as far as the tables say"
+        text = (
+            "has faults" if bad else "can be used, with a warning" if warned else "is sound, as far as the tables say"
+        )
     elif comparison.same(strict=strict):
         text = f"is met by this environment ({comparison.checked} packages)" + (", but has faults" if bad else "")
     else:
         text = "is not met by this environment"
-    return Line(f"{wanted.path} {text}.", style="error" if bad else "good")
+    return Line(f"{wanted.path} {text}.", style="error" if bad else "warning" if warned else "good")
 
 
 def _rows(comparison: Comparison, console: Console, *, strict: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -212,7 +213,39 @@ def test_extra_packages_are_told_and_count_only_when_asked(pip: Made, tmp_path: 
     path.write_text("--extra-index-url https://download.pytorch.org/whl/cu128\ntorch==2.8.0+cu128\n")
     answer = compare(read(path), made, kit.facts(), load())
     assert {r.name for r in answer.rows} == {"torchvision", "numpy", "einops", "detectron2", "mine"}
+    assert "mine" not in kit.written(made, "uv", project).read_text()
+    itself = compare(read(project / "pyproject.toml"), made, kit.facts(), load())
+    assert "mine" not in {r.name for r in itself.rows}, "the project is none of its own dependencies"
     assert answer.same() and not answer.same(strict=True)
+
+
+@pytest.mark.parametrize("environment", ["pip", "conda"])
+def test_the_tools_read_what_was_written_of_an_installation(environment: str, request: pytest.FixtureRequest) -> None:
+    factory = pytest.importorskip("poetry.core.factory", reason="poetry-core is not installed: it is in the extra dev")
+    rattler = pytest.importorskip("rattler", reason="py-rattler is not installed: it is in the extra dev")
+    import tomlkit
+    from packaging.requirements import Requirement
+    from ruamel.yaml import YAML
+
+    made, project = request.getfixturevalue(environment)
+    poetry = tomlkit.parse(kit.written(made, "poetry", project).read_text()).unwrap()
+    assert factory.Factory.validate(poetry)["errors"] == []
+    for name, entry in poetry["tool"]["poetry"]["dependencies"].items():
+        if name != "python":
+            for one in entry if isinstance(entry, list) else [entry]:
+                factory.Factory.create_dependency(name, one)
+    document = YAML(typ="safe").load(kit.written(made, "conda", project).read_text())
+    for row in document["dependencies"]:
+        for inner in row["pip"] if isinstance(row, dict) else []:
+            assert inner.startswith("-") or Requirement(inner)
+        assert isinstance(row, dict) or rattler.MatchSpec(row).name is not None
+    uv = tomlkit.parse(kit.written(made, "uv", project).read_text()).unwrap()
+    assert all(Requirement(row) for row in uv["project"]["dependencies"])
+    schema = os.environ.get("ENVCHECK_PIXI_SCHEMA")
+    if schema:
+        jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: it comes with check-jsonschema")
+        pixi = tomlkit.parse(kit.written(made, "pixi", project).read_text()).unwrap()
+        jsonschema.validate(pixi, json.loads(Path(schema).read_text(encoding="utf-8")), jsonschema.Draft7Validator)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def machine(driver: str | None = None, gpu: str | None = None, *, os: str = "lin
 def findings(folder: Path, name: str, content: str, known: Facts | None = None) -> dict[str, Finding]:
     path = folder / name
     path.write_text(content, encoding="utf-8")
-    found = lint(read(path), known or machine(), load())
+    wanted = read(path)
+    assert wanted.unread == ()
+    found = lint(wanted, known or machine(), load())
     for item in found:
         assert item.severity in SEVERITIES and item.area in AREAS
         assert item.seen and item.why and item.remedy.text
@@ -91,6 +93,8 @@ SOUND = {
     "old-channel": ("environment.yml", conda("python=3.11", "pytorch=2.4.1", "torchvision=0.19.1", "pytorch-cuda=12.4", channels="[pytorch, nvidia, conda-forge]")),
     "old-channel-defaults": ("environment.yml", conda("python=3.11", "pytorch=2.3.1", "pytorch-cuda=12.1", channels="[pytorch, nvidia, defaults]")),
     "uv": ("pyproject.toml", f'[project]\nname="x"\nversion="1"\nrequires-python=">=3.10"\ndependencies=["torch==2.8.0","torchvision==0.23.0","transformers"]\n[tool.uv.sources]\ntorch={{index="p"}}\n[[tool.uv.index]]\nname="p"\nurl="{CU128}"\nexplicit=true\n'),
+    "spaces-and-folders": ("environment.yml", conda("python >= 3.9", "pip=22.3.1", "pytorch=2.1.2", "cudatoolkit=11.8", "numpy >=1.20,<2", "pip:\n      - submodules/rasterizer\n      - ./other\n      - -e git+https://github.com/a/b@fix-it#egg=b", channels="[pytorch, nvidia]")),
+    "rocm-beside-pypi": ("requirements.txt", "--extra-index-url https://download.pytorch.org/whl/rocm6.4\ntorch==2.9.0+rocm6.4\ntorchvision==0.24.0+rocm6.4\ntriton==3.5.0\ncmake>=3.26.1,<4\n"),
     "newer-than-the-tables": ("requirements.txt", "torch==9.1.0\ntorchvision==9.9.0\n"),
     "nightly": ("requirements.txt", "--index-url https://download.pytorch.org/whl/nightly/cu128\ntorch==2.9.0.dev20250801+cu128\n"),
     "docker": ("Dockerfile", f"FROM python:3.12-slim\nRUN pip install torch==2.8.0 --index-url {CU128} && pip install transformers\n"),

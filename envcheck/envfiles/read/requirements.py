@@ -72,7 +72,7 @@ def parse(line: str, number: int | None = None, group: int = 0) -> Want | None:
 
     text = re.sub(r"\s--(?:hash|config-settings|global-option)[ =]\S+", "", line).strip()
     editable = re.match(r"(?:-e|--editable)[ =]\s*(\S.*)", text)
-    if editable or re.match(r"(?:\w+\+)?\w+://|\.{0,2}/|\.$|[A-Za-z]:[\\/]|\S+\.whl$", text):
+    if editable or re.match(r"(?:\w+\+)?\w+://|\.{0,2}/|\.$|[A-Za-z]:[\\/]|\S+\.whl$|[\w.-]+/[\w./-]+$", text):
         address = editable[1] if editable else text
         named = re.search(r"[#&]egg=([A-Za-z0-9._-]+)", address)
         wheel = re.search(r"([A-Za-z0-9_.]+)-([^-/]+)-[^/]*\.whl", address)
