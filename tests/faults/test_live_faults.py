@@ -108,6 +108,15 @@ def torch_in_other_env(world: World) -> None:
     packages.make_torch(site)
 
 
+def cuda_torchvision(world: World) -> None:
+    """PyPI's torchvision beside a torch from the CPU index: the metadata of both say 0.23 and 2.8."""
+    packages.make_metadata(world.site, "torchvision", "0.23.0")
+    package = world.site / "torchvision"
+    package.mkdir()
+    (package / "version.py").write_text("__version__ = '0.23.0+cu128'\ngit_version = 'abc'\n")
+    (package / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+
+
 def python_on_path(world: World) -> None:
     """What `python` starts is another environment, as empty as this one."""
     other, _ = make_venv(world.cwd / "other")
@@ -203,6 +212,7 @@ FAULTS = (
     Fault("random-py-in-cwd", "local-file-shadowing", torch={**CPU, "init": "import random\n" + packages.WORKS}, also=shadow("random.py"), says=("random.py",)),
     Fault("nccl-of-two-cudas", "conflicting-nvidia-wheels", torch=CU128, also=both_nccl, says=("nvidia-nccl-cu12", "nvidia-nccl-cu13")),
     Fault("torchvision-of-another-torch", "torchvision-mismatch", torch={"version": "2.4.0+cu121", "cuda": "12.1"}, also=dists(("torchvision", "0.20.1+cu124")), says=("0.20.1", "2.4.0")),
+    Fault("torchvision-with-cuda-beside-cpu-torch", "torchvision-mismatch", torch=CPU, also=cuda_torchvision, says=("cu128", "cpu", "certain")),
     Fault("torchaudio-of-another-torch", "torchaudio-mismatch", torch={"version": "2.4.0+cu121", "cuda": "12.1"}, also=dists(("torchaudio", "2.1.0")), says=("2.1.0",)),
     Fault("numpy-2-with-old-torch", "numpy-abi-mismatch", torch={"version": "2.1.2+cpu", "cuda": None}, also=dists(("numpy", "2.1.0"),), says=("numpy", "<2")),
 )

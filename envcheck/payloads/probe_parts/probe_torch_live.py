@@ -325,6 +325,7 @@ def companion(name: str) -> "dict":
         except BaseException as error:
             missing = isinstance(error, ImportError) and getattr(error, "name", None) == name
             values = {"result": "missing"} if missing else failure(error, "raised")
+            values["version"] = written_version(name)
         else:
             values = {"result": "ok", "version": _text(getattr(module, "__version__", None)), "location": _location(module)}
             values["modules"] = _modules()
@@ -334,6 +335,22 @@ def companion(name: str) -> "dict":
         values["seconds"] = round(time.time() - begun, 4)
     values["warnings"] = texts
     return values
+
+
+def written_version(name: str) -> "str | None":
+    """`__version__` as the package's version.py writes it: unlike the metadata it names the build ("0.28.0+cu130")."""
+    import importlib.util
+    import os
+    import re
+
+    try:
+        spec = importlib.util.find_spec(name)
+        places = list(spec.submodule_search_locations or ()) if spec is not None else []
+        with open(os.path.join(places[0], "version.py"), encoding="utf-8", errors="replace") as file:
+            found = re.search(r"^__version__\s*(?::[^=\n]*)?=\s*['\"]([^'\"\n]+)['\"]", file.read(20000), re.M)
+        return found.group(1) if found else None
+    except Exception:
+        return None
 
 
 def _cuda_version(value: object) -> "str | None":
