@@ -100,7 +100,8 @@ _HOMES: tuple[Regex, ...] = (
     Regex(
         rf"((?:/run)?/media/|/(?:net)?scratch\d{{0,2}}/(?:users?/)?|/gpfs/users/|/data/users/)({_NAME}{{1,64}})(?=/)"
     ),
-    Regex(rf"(torchinductor_|pytest-of-|hsperfdata_|(?<=[\s\"'=(])~)([A-Za-z]{_NAME}{{0,63}})"),
+    Regex(rf"(torchinductor_|pytest-of-|hsperfdata_)([A-Za-z]{_NAME}{{0,63}})"),
+    Regex(rf"((?<=[\s\"'=(])~)([A-Za-z]{_NAME}{{0,63}})(?=/)"),
 )
 _NAMED: tuple[Regex, ...] = (
     Regex(r"(\b(?:USER|LOGNAME|USERNAME|SUDO_USER|USER_NAME)[ \t]{0,3}[=:][ \t]{0,3}[\"']?)([\w.-]{1,64})"),

@@ -233,7 +233,7 @@ def _what(
             ),
         )
     if part is not None:
-        named = derive.detail(part, "module", "attribute", "name")
+        named = derive.detail(part, "module", "attribute", "name", "compiled")
         return (
             "The installed torch is an empty shell: parts of the package are missing",
             (

@@ -298,7 +298,11 @@ def loader_errors(facts: Facts) -> Iterator[LoaderError]:
             yield LoaderError(
                 "undefined-symbol",
                 item,
-                file=d.get("file") or d.get("linked_file") or d.get("musl_file") or d.get("dyld_file"),
+                file=d.get("file")
+                or d.get("linked_file")
+                or d.get("musl_file")
+                or d.get("dyld_file")
+                or d.get("dlopen_file"),
                 frame=d.get("frame"),
                 symbol=_strip_mach(
                     d.get("symbol") or d.get("linked") or d.get("musl_symbol") or d.get("quoted"), d.get("dyld_symbol")

@@ -30,6 +30,8 @@ def _file(item: Symptom) -> str:
 def _of_torch(facts: Facts, item: Symptom) -> bool:
     """The DLL is one of torch's own (or the import of torch failed), not one of a third-party package."""
     path = item.details.get("file") or item.details.get("asked") or ""
+    if not path and re.search(r"Failed to load image Python extension|torchvision|torchaudio", item.text):
+        return False
     if path and owner_of_path(path) not in ("torch", "unknown"):
         return False
     module = item.details.get("module", "")

@@ -257,12 +257,13 @@ _IMPORTS = (
     ),
     Signature(
         "torch-part-missing",
-        ("no module named 'torch.", "torch.nn", "torch.utils", "from 'torch' (unknown location)", "module 'torch' has no attribute",
+        ("cannot import name '_c' from partially", "no module named 'torch.", "torch.nn", "torch.utils", "from 'torch' (unknown location)", "module 'torch' has no attribute",
          "has no attribute '__version__'"),
         r"No module named 'torch\.(?P<module>nn|utils|cuda|autograd|jit|optim|distributed|fx|storage|serialization|types|torch_version"
         r"|_utils|_utils_internal|_tensor|version|multiprocessing|random|functional|backends|library)(?:\.[\w.]{1,60})?'"
         r"(?P<package>; 'torch' is not a package)?"
         r"|cannot import name '(?P<name>\w{1,40})' from 'torch' \(unknown location\)"
+        r"|cannot import name '(?P<compiled>_C)' from partially initialized module 'torch' [^\n]{0,300}(?:site|dist)-packages"
         r"|module 'torch' has no attribute '(?P<attribute>__version__|Tensor|nn|cuda|device|tensor|float32|zeros|load|save|from_numpy|manual_seed)'",
     ),
     Signature(

@@ -22,7 +22,7 @@ _LOADER = (
         + WORD_START
         + r"(?P<linked_file>[^\s'\"`:(,]{3,300}): symbol (?P<linked>[\w.@$?]{2,600}),? version (?P<linked_version>[\w.+\-]{2,80}) not defined in"
         r"|Error relocating (?P<musl_file>[^\s:]{3,300}): (?P<musl_symbol>[\w.@$?]{2,600}): symbol not found"
-        r"|Symbol not found: \(?(?P<dyld_symbol>[\w.$]{2,600})\)?(?:[\s\S]{0,80}?Referenced from: (?:<[0-9A-F\-]{36}> )?"
+        r"|(?:dlopen\((?P<dlopen_file>[^\s,()]{3,300}), 0x\w{1,8}\): )?Symbol not found: \(?(?P<dyld_symbol>[\w.$]{2,600})\)?(?:[\s\S]{0,80}?Referenced from: (?:<[0-9A-F\-]{36}> )?"
         r"(?P<dyld_file>[^\n'\"]{3,300}?)(?: \(built for [^)\n]{1,40}\)[^\n]{0,20})?(?:\n|$))?"
         r"(?:\s{0,8}Expected in: (?:<[0-9A-F\-]{36}> )?(?P<expected>[^\n]{3,300}))?"
         r"|symbol '(?P<quoted>[\w.@$?]{2,600})' not found)",
