@@ -42,6 +42,7 @@ def dockerfile(env: Environment, matrix: Matrix) -> dict[str, Any]:
         "brings": "their CUDA libraries" if env.cuda else "ROCm" if env.variant.startswith("rocm") else "all they load",
         "git": any(p.url.startswith("git+") for p in env.packages),
         "torch_words": torch_words(env),
+        "lint": " --lint" if _other_build(env) else "",
         "run_options": _run_options(env),
     }
 
@@ -93,14 +94,17 @@ def devcontainer(env: Environment) -> dict[str, Any]:
     return {"env": env.with_warnings(*_host(env)), "run_args": words}
 
 
+def _other_build(env: Environment) -> bool:
+    """The container computes on the CPU where the file's plain PyPI would bring a CUDA build on Linux."""
+    return env.os in ("macos", "windows") and not env.cuda and not env.indexes
+
+
 def torch_words(env: Environment) -> str:
     """What `pip install` gets for the torch family of a Linux container."""
-    if env.os == "macos":
+    if _other_build(env):
         return cpu_words(env)
     pins = [_pin(p) for p in env.family if not p.url]
     index = next((p.index for p in env.family if p.index), None)
-    if index is None and env.os == "windows" and env.cuda is None:
-        index = CPU_INDEX
     return line([*pins, *(("--index-url", index) if index else ())])
 
 

@@ -308,7 +308,7 @@ def _poetry_tables(old: Any, new: Any, env: Environment, notes: list[str]) -> No
         dependencies["python"] = made["python"]
     for package in env.packages:
         name = names.get(normalise(package.name))
-        if name is None and not (package.family or package.direct):
+        if package.name not in made or (name is None and not (package.family or package.direct)):
             continue
         if name is None:
             notes.append(f"added: {package.name}")

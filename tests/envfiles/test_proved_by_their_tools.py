@@ -69,6 +69,17 @@ def test_uv_would_say_that_a_pyproject_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machine", WHEELS)
+def test_the_image_is_checked_against_the_build_that_it_gets(machine: str) -> None:
+    """Where the container has to take another build than plain PyPI gives on Linux, only the file is judged in it."""
+    written = text("dockerfile", machine)
+    asked = re.search(r"--index-url (\S+)", text("requirements", machine))
+    installs = re.search(r"pip install torch==.*?(?:--index-url (\S+))?$", written, re.M)
+    assert installs is not None
+    same = installs[1] == (asked[1] if asked else None)
+    assert same == ("--check requirements.txt --lint" not in written)
+
+
+@pytest.mark.parametrize("machine", WHEELS)
 def test_uv_reads_requirements(machine: str, tmp_path: Path) -> None:
     """Offline uv parses the file and then misses torch; a broken line would be told first."""
     path = tmp_path / "requirements.txt"

@@ -213,6 +213,14 @@ def test_from_installed_changes_what_is_named_and_adds_only_what_was_asked_for()
     assert notes == ("added: torch",)
 
 
+def test_a_project_is_not_added_to_its_own_dependencies() -> None:
+    made = Environment(name="x", python="3.12", packages=(Package("mine", url=".", editable=True), Package("torch", "==2.8.0")))
+    for kind, text in (("poetry", '[tool.poetry.dependencies]\npython = "^3.11"\n'), ("uv", '[project]\nname = "mine"\nversion = "1"\n')):
+        new, notes = update(kind, text, made)
+        assert notes == ("added: torch",)
+        assert "path =" not in new
+
+
 @pytest.mark.parametrize("kind", ["dockerfile", "pixi", "workflow", "train", "devcontainer"])
 def test_other_kinds_are_replaced_not_changed(kind: str) -> None:
     with pytest.raises(UsageError, match="--force"):
