@@ -206,6 +206,11 @@ def _from_installed(
     minimal, pins, hashes = how
     if pins not in (None, "exact", "compatible"):
         raise UsageError(f"--pins {pins!r} is unknown: exact or compatible")
+    if hashes and kind.name != "requirements":
+        raise UsageError(
+            f"--hashes is for requirements: {kind.path} has no place for them. The lock files of uv, poetry and pixi hold "
+            "them; of a conda environment: conda list --explicit --sha256"
+        )
     exact = pins == "exact" if pins else not minimal
     installed, facts = _ask(interpreter)
     choices = Choices(minimal=minimal, exact=exact, hashes=hashes, conda=kind.conda)

@@ -125,6 +125,7 @@ def _conda(text: str, env: Environment) -> tuple[str, tuple[str, ...]]:
         raise UsageError("environment.yml has no list of dependencies")
     notes: list[str] = []
     dependencies = document["dependencies"]
+    _refuse_two_torches(dependencies, env)
     _conda_dependencies(dependencies, env, notes)
     if env.packages:
         _pip_part(dependencies, env, notes)
@@ -133,6 +134,22 @@ def _conda(text: str, env: Environment) -> tuple[str, tuple[str, ...]]:
     out = io.StringIO()
     reader.dump(document, out)
     return out.getvalue(), tuple(notes)
+
+
+def _refuse_two_torches(dependencies: Any, env: Environment) -> None:
+    """Conda's torch and pip's torch in one file write over each other."""
+    pip = [str(row) for item in dependencies if isinstance(item, dict) for row in item.get("pip") or ()]
+    theirs = {
+        "conda": any(conda_name(item) in ("pytorch", "pytorch-gpu", "pytorch-cpu") for item in dependencies),
+        "pip": any(_requirement_name(row) == "torch" for row in pip),
+    }
+    ours = {"conda": any(p.name == "pytorch" for p in env.conda), "pip": any(p.name == "torch" for p in env.packages)}
+    for one, other in (("conda", "pip"), ("pip", "conda")):
+        if theirs[one] and ours[other]:
+            raise UsageError(
+                f"this environment.yml takes torch from {one}, and it is to come from {other} now: remove it there first "
+                "(--dry-run without --update shows a new file)"
+            )
 
 
 def conda_name(item: object) -> str:

@@ -38,6 +38,7 @@ def difference_lines(made: Comparison, names: tuple[str, str], *, quiet: bool, v
     if hidden and not verbose:
         yield Line("")
         yield Line(f"Besides (with -v): {', '.join(hidden)}.", style="dim")
+    yield from _outcomes(made, verbose=verbose)
     yield from _findings(made, names)
     if made.one_sided and verbose:
         yield Line("")
@@ -86,6 +87,17 @@ def value(item: Any) -> str:
     if not text:
         return "none"
     return text if len(text) <= LONG else text[: LONG - 3] + "..."
+
+
+def _outcomes(made: Comparison, *, verbose: bool) -> Iterator[Line]:
+    """What the attempts came to: it follows from the differences above, or from something that neither shows."""
+    for number, change in enumerate(made.outcomes if verbose else made.outcomes[:SHOWN]):
+        if number == 0:
+            yield Line("")
+            yield Line("What came of it", style="note", label="results")
+        yield Line(_change(change), label=" ")
+    if not verbose and len(made.outcomes) > SHOWN:
+        yield Line(f"and {len(made.outcomes) - SHOWN} more (-v)", label=" ")
 
 
 def _findings(made: Comparison, names: tuple[str, str]) -> Iterator[Line]:

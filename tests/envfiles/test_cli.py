@@ -100,7 +100,7 @@ def test_json(tmp_path: Path) -> None:
     "args",
     [(), ("cargo",), ("requirements", "--from", "memory"), ("requirements", "--minimal"), ("requirements", "--hashes"),
      ("requirements", "--from", "installed", "--os", "windows"), ("requirements", "--check", "x"),
-     ("requirements", "--from", "installed", "--pins", "loose")],
+     ("requirements", "--from", "installed", "--pins", "loose"), ("uv", "--from", "installed", "--hashes")],
     ids=lambda a: " ".join(a) or "nothing",
 )  # fmt: skip
 def test_wrong_usage_is_said(args: tuple[str, ...]) -> None:

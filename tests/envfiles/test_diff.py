@@ -132,6 +132,7 @@ def test_the_text_says_which_difference_explains_what() -> None:
     text = "\n".join(line.text for line in difference_lines(made, ("good.json", "bad.json"), quiet=False, verbose=False))
     assert "535.183.01 | 450.51.06" in text
     assert "this alone can explain driver-too-old" in text
+    assert "torch.cuda_available: yes | no" in text.partition("What came of it")[2]
 
 
 def test_the_command(tmp_path: Path) -> None:

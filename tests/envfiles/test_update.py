@@ -136,6 +136,20 @@ def test_the_pip_part_of_an_environment_yml() -> None:
     assert new.index("extra-index-url") < new.index("torch==2.14.1")
 
 
+@pytest.mark.parametrize(
+    ("rows", "packages", "conda"),
+    [
+        ("  - pytorch=2.4.0\n", (Package("torch", "==2.8.0"),), ()),
+        ("  - pip:\n    - torch==2.4.0\n", (), (Package("pytorch", "=2.7.1"),)),
+    ],
+    ids=["conda-then-pip", "pip-then-conda"],
+)
+def test_two_torches_are_never_written_into_one_file(rows: str, packages: tuple[Package, ...], conda: tuple[Package, ...]) -> None:
+    made = Environment(name="x", python="3.12", packages=packages, conda=conda)
+    with pytest.raises(UsageError, match="takes torch from"):
+        update("conda", f"name: x\ndependencies:\n{rows}", made)
+
+
 UV = """\
 # top
 [project]
