@@ -8,6 +8,7 @@ gradients and new weights. After STEPS optimizer steps the program is ended. One
 """
 import ctypes
 import hashlib
+import importlib
 import json
 import os
 import runpy
@@ -94,7 +95,7 @@ def install(trace):
     modules = torch.nn.modules.module
     modules.register_module_forward_pre_hook(trace.before)
     modules.register_module_forward_hook(trace.after)
-    optim = torch.optim.optimizer
+    optim = importlib.import_module("torch.optim.optimizer")  # newer releases do not show it as an attribute
     if hasattr(optim, "register_optimizer_step_pre_hook"):
         optim.register_optimizer_step_pre_hook(trace.before_step)
         optim.register_optimizer_step_post_hook(trace.after_step)

@@ -301,7 +301,12 @@ def _accuracy(out: Judgement, measured: Measured, device: str) -> None:
     if done is None:
         return
     history = done["history"]
-    for band in bands(len(history)):
+    recorded = bands(len(history))
+    if not recorded:
+        reason = f"test accuracy {history[-1]['test_accuracy']:.4f} after {len(history)} epochs; no runs of that length are recorded to compare with"
+        out.claim("test-accuracy", "skipped", reason, None, device)
+        out.skipped.append(Skipped(rule="reference-accuracy", reason=reason))
+    for band in recorded:
         rows = history[len(history) - band.over :]
         value = sum(float(row[band.what]) for row in rows) / len(rows)
         _against_band(out, band, value, device)

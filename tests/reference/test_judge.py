@@ -145,8 +145,23 @@ def test_golden_values_are_whole(tmp_path: Path) -> None:
     assert len(golden["logic"]["steps"]) == len(golden["smooth"]["steps"]) == 50
     assert golden["provenance"]
     # Tolerances come from the recorded spread: a loose one would let faults through.
-    assert max(golden["tolerances"]["logic"].values()) <= 1e-10
+    assert max(golden["tolerances"]["logic"].values()) <= 1e-9
     assert golden["tolerances"]["smooth"]["loss"] <= 1e-4
     (tmp_path / "g.json").write_text("{}")
     with pytest.raises(MatrixError, match="no 'inputs'"):
         load_golden(tmp_path / "g.json")
+
+
+def test_accuracy_is_judged_only_against_recorded_seeds(healthy: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"epoch": 1, "train_accuracy": 0.45, "test_accuracy": 0.48}]
+    healthy.training = [{"stage": "done", "history": rows}]
+    module = "envcheck.reference.judge.bands"
+    monkeypatch.setattr(module, lambda epochs: ())
+    assert rules(healthy) == []
+    assert judge(healthy, load_golden()).skipped[0].rule == "reference-accuracy"
+    monkeypatch.setattr(module, lambda epochs: (Band("test_accuracy", 1, (0.48, 0.47)),))
+    assert judge(healthy, load_golden()).skipped[0].rule == "reference-accuracy"
+    monkeypatch.setattr(module, lambda epochs: (Band("test_accuracy", 1, (0.48, 0.47, 0.475)),))
+    assert rules(healthy) == []
+    monkeypatch.setattr(module, lambda epochs: (Band("test_accuracy", 1, (0.88, 0.881, 0.879)),))
+    assert rules(healthy) == [("reference-accuracy", "error")]
