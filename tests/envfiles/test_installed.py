@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -262,15 +263,56 @@ def test_compatible(version: str, spec: str) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", READABLE)
 def test_round_trip_of_a_real_environment(kind: str, python_with_torch: str, tmp_path: Path) -> None:
-    from envcheck.envfiles import installed
-
-    made = installed.finish(installed.ask(python_with_torch))
-    version = run([python_with_torch, "-c", "import platform; print(platform.python_version())"], timeout=60).stdout.strip()
-    if version != kit.VERSION:
-        pytest.skip(f"the kit's facts are of Python {kit.VERSION}, that torch is of {version}")
+    made = real(python_with_torch)
     path = kit.written(made, kind, tmp_path)
     assert compare(read(path), made, kit.facts(), load()).same(strict=True)
     torch = made.item("torch")
     assert torch is not None and torch.version is not None
     path.write_text(path.read_text().replace(torch.version.partition("+")[0], "1.13.1"))
     assert not compare(read(path), made, kit.facts(), load()).same()
+
+
+def real(python: str) -> Installed:
+    from envcheck.envfiles import installed
+
+    made = installed.finish(installed.ask(python))
+    version = run([python, "-c", "import platform; print(platform.python_version())"], timeout=60).stdout.strip()
+    if version != kit.VERSION:
+        pytest.skip(f"the kit's facts are of Python {kit.VERSION}, that torch is of {version}")
+    return made
+
+
+@pytest.mark.torch
+def test_pip_finds_nothing_to_do_in_the_environment_that_was_written_down(python_with_torch: str, tmp_path: Path) -> None:
+    path = kit.written(real(python_with_torch), "requirements", tmp_path)
+    if run([python_with_torch, "-m", "pip", "--version"], timeout=60).status != "ok":
+        pytest.skip("that Python has no pip")
+    rows = [row for row in path.read_text().splitlines() if not row.startswith("--")]
+    path.write_text("\n".join(rows))
+    done = run([python_with_torch, "-m", "pip", "install", "--dry-run", "--no-index", "-r", path], timeout=120)
+    assert done.ok, done.stderr
+    assert "Would install" not in done.stdout
+
+
+@pytest.mark.torch
+def test_uv_resolves_to_exactly_what_was_installed(python_with_torch: str, tmp_path: Path) -> None:
+    """With the index at hand; without it the parsers have to do (test_proved_by_their_tools)."""
+    import shutil
+
+    import tomlkit
+
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if uv is None:
+        pytest.skip("uv is not installed: it is in the extra dev")
+    made = real(python_with_torch)
+    kit.written(made, "uv", tmp_path)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("UV_") and k != "VIRTUAL_ENV"}
+    env |= {"UV_CACHE_DIR": str(tmp_path / "cache"), "UV_PYTHON_DOWNLOADS": "never", "UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "0"}
+    done = run([uv, "lock", "--python", python_with_torch], timeout=60, cwd=tmp_path, env=env)
+    if done.status == "timeout" or re.search(r"Failed to fetch|error sending request|network", done.stderr):
+        pytest.skip("the package index is not reachable")
+    assert done.ok, done.stderr
+    locked = {p["name"]: p["version"] for p in tomlkit.parse((tmp_path / "uv.lock").read_text()).unwrap()["package"]}
+    there = {i.name: (i.version or "").partition("+")[0] for i in made.distributions}
+    assert {n: v.partition("+")[0] for n, v in locked.items() if n in there} == {n: there[n] for n in locked if n in there}
+    assert {"torch", "numpy"} <= locked.keys()
