@@ -24,8 +24,10 @@ def value(facts: Facts, path: str) -> Any:
         return [gpu.compute_capability for gpu in facts.nvidia.gpus or ()]
     if path == "amd":
         return [(gpu.name, gpu.gfx) for gpu in facts.amd.gpus or ()]
-    if path == "symptoms":
-        return [symptom.kind for symptom in facts.symptoms]
+    if path == "devices":
+        return [device.name for device in facts.torch.devices or ()]
+    if path == "libraries":
+        return [(lib.name, lib.version, lib.origin) for lib in facts.torch.loaded_libraries or ()]
     if path == "events":
         return [(event.kind, event.code) for event in facts.kernel_events or ()]
     result: Any = facts
@@ -366,7 +368,7 @@ N/A
         {"torch.cuda_available": False},
     ),
     "one-liner": ('$ python3 -c "import torch; print(torch.__version__, torch.version.cuda)"\n2.2.1+cpu None\n', {"torch.version": "2.2.1+cpu", "torch.cuda": ""}),
-    "ipython": ("In [1]: import torch\n\nIn [2]: torch.cuda.get_device_name(0)\nOut[2]: 'Tesla K80'\n\nIn [3]: torch.cuda.get_device_capability(0)\nOut[3]: (3, 7)\n", {"torch.devices.__len__": None} if False else {"gpus": []}),
+    "ipython": ("In [1]: import torch\n\nIn [2]: torch.cuda.get_device_name(0)\nOut[2]: 'Tesla K80'\n\nIn [3]: torch.cuda.get_device_capability(0)\nOut[3]: (3, 7)\n", {"devices": ["Tesla K80"], "gpus": []}),
     "said-in-words": ("`torch.cuda.is_available()` returns `False` and torch.version.cuda is '11.8'\n", {"torch.cuda_available": False, "torch.cuda": "11.8"}),
     "result-in-a-comment": ("print(torch.__version__)  # 2.0.1\nprint(torch.backends.mps.is_available())  # False\n", {"torch.version": "2.0.1", "torch.mps_available": False}),
     "environ-in-code": ('import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "2"\n', {"env.CUDA_VISIBLE_DEVICES": "2"}),
@@ -434,7 +436,7 @@ N/A
     "traceback-mac": ('  File "/Users/user/Library/Python/3.9/lib/python/site-packages/torch/x.py", line 1, in f\n', {"system.os": "macos"}),
     "user-site": ('  File "/home/user/.local/lib/python3.8/site-packages/torch/__init__.py", line 1, in f\n', {"python.user_site": "/home/user/.local/lib/python3.8/site-packages"}),
     "ipython-frame": ("~/anaconda3/lib/python3.7/site-packages/torch/serialization.py in load(f, map_location)\n", {"python.version": "3.7", "python.kind": "conda"}),
-    "ld-debug": ("  5580:     calling init: /lib/x86_64-linux-gnu/libcudnn_ops.so.9\n", {"torch.loaded_libraries": None} if False else {"system.os": None}),
+    "ld-debug": ("  5580:     calling init: /lib/x86_64-linux-gnu/libcudnn_ops.so.9\n", {"libraries": [("cudnn", "9", "system")]}),
 }  # fmt: skip
 
 
