@@ -270,10 +270,18 @@ def trajectory(run, words, name, at=None):
     per_epoch = len(batches) // trainer.options.batch
     steps, notes, first, left = [], [], None, None
     extra = []
+
+    def guard(module, inputs):
+        """Weights as the forward pass finds them against those that the last step left."""
+        if module.training and left is not None and not notes:
+            notes.extend(dict_at(dissect.memory(left, dissect.snapshot(trainer)), trainer.step + 1))
+
+    if not trainer.options.compile:  # hooks and compilation do not go together
+        trainer.model.register_forward_pre_hook(guard)
     while trainer.step < trainer.options.steps:
         number = trainer.step
-        if left is not None:
-            notes += dict_at(dissect.memory(left, dissect.snapshot(trainer)), number)
+        if left is not None and trainer.options.compile and not notes:
+            notes += dict_at(dissect.memory(left, dissect.snapshot(trainer)), number + 1)
         if at is not None and number in at[0]:
             extra.append(at[1](trainer, tests, number))
         epoch, place = divmod(number, per_epoch)
@@ -292,7 +300,7 @@ def trajectory(run, words, name, at=None):
     if at is not None and trainer.options.steps in at[0]:
         extra.append(at[1](trainer, tests, trainer.options.steps))
     if first is not None and run.options.stop_early:
-        return {"steps": [], "first": first, "worst": {}, "notes": notes + take_apart(run, words, first["step"], 64), "shadows": extra}
+        return {"steps": [], "first": first, "worst": {}, "notes": notes or take_apart(run, words, first["step"], 64), "shadows": extra}
     images = EVALUATED
     tests = type(tests)((run.made()[1][0][:images], run.made()[1][1][:images]), run.device, 0, getattr(__import__("torch"), trainer.options.dtype))
     loss, accuracy = trainer.evaluate(tests)
@@ -308,7 +316,7 @@ def trajectory(run, words, name, at=None):
             worst["eval"] = apart(loss, float.fromhex(golden["eval"]["loss"]))
         if first is None and not worst["eval"] <= bounds["eval"]:
             first = {"step": None, "what": "eval", "seen": loss, "expected": float.fromhex(golden["eval"]["loss"])}
-        if first is not None:
+        if first is not None and not notes:
             notes += take_apart(run, words, first["step"], images)
     told = [{k: float(v).hex() for k, v in row.items()} for row in steps]
     answer = {"steps": told, "eval": {"loss": float(loss).hex(), "accuracy": accuracy}, "first": first, "worst": worst, "notes": notes}
