@@ -21,6 +21,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "recommend": ("envcheck.cli.recommend", "recommend", "The exact install command for this machine, and why."),
     "smoke": ("envcheck.cli.smoke", "smoke", "Run the tensor and kernel tests alone."),
+    "export": (
+        "envcheck.cli.export",
+        "export",
+        "Files that rebuild the environment; with --check, whether one is met.",
+    ),
+    "diff": (
+        "envcheck.cli.diff",
+        "diff",
+        "What differs between two machines, and which difference explains a fault.",
+    ),
     "diagnose": ("envcheck.cli.diagnose", "diagnose", "Judge what somebody pasted into a bug report."),
     "explain": ("envcheck.cli.explain", "explain", "What a rule means, how to confirm it, how to mend it."),
     "facts": ("envcheck.cli.facts", "facts", "A snapshot of everything that is known about this machine."),

@@ -36,6 +36,7 @@ __all__ = [
     "shorten",
     "sign",
     "signs",
+    "torch_works",
     "wants_cuda",
 ]
 
@@ -93,19 +94,29 @@ def at(item: Symptom | None) -> int | None:
     return item.line if item is not None else None
 
 
-def cuda_works(facts: Facts) -> bool | None:
-    """Whether torch or the driver API really started CUDA; None when nobody tried."""
-    torch, init = facts.torch, facts.nvidia.cuda_init
+def torch_works(facts: Facts) -> bool | None:
+    """Whether torch itself started CUDA; None when it was not tried."""
+    torch = facts.torch
     # torch counts devices through NVML, which works although CUDA does not start.
     counted = (torch.device_count or 0) > 0 and torch.cuda_available is not False
     if torch.cuda_available or counted or any(d.kind == "cuda" for d in torch.devices or ()):
         return True
     if torch.cuda_init is not None and torch.cuda_init.ok:
         return True
+    return False if torch.cuda_available is False or (torch.cuda_init is not None and torch.cuda_init.bad) else None
+
+
+def cuda_works(facts: Facts) -> bool | None:
+    """Whether torch or the driver API really started CUDA; None when nobody tried.
+
+    torch's own answer goes before the driver's: an old driver starts, and still does not serve this build.
+    """
+    tried = torch_works(facts)
+    if tried is not None:
+        return tried
+    init = facts.nvidia.cuda_init
     if init is not None and init.outcome.ok and init.code in (0, None) and (init.device_count or 0) > 0:
         return True
-    if torch.cuda_available is False or (torch.cuda_init is not None and torch.cuda_init.bad):
-        return False
     return False if init is not None and (init.outcome.bad or (init.code or 0) != 0) else None
 
 

@@ -170,7 +170,7 @@ def _ptx_too_new(rule: Rule, facts: Facts, matrix: Matrix, ptx: Symptom) -> Find
 
 def _by_numbers(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     insufficient = sign(facts, "driver-insufficient")
-    if driver_signs.cuda_works(facts):
+    if driver_signs.torch_works(facts):
         return
     cuda = _value(derive.torch_cuda(facts, matrix))
     if cuda == "" or driver_signs.on_mac(facts) or derive.is_jetson(facts):

@@ -165,6 +165,7 @@ FAULTS = (
     Fault("driver-535-cu130", "driver-too-old", nvidia("535.183.01"), "healthy", {"driver": "535.183.01", "cuda": "12.2", "cards": [RTX_4090]}, torch={**CU130, **cuda_error("The NVIDIA driver on your system is too old (found version 12020). Please update your GPU driver")}, says=("535.183.01", "580")),
     Fault("driver-too-old-without-nvidia-smi", "driver-too-old", nvidia("418.67", PCI_V100), None, torch={**CU124, **cuda_error("CUDA driver version is insufficient for CUDA runtime version")}, says=("418.67",)),
     Fault("driver-too-old-quick", "driver-too-old", nvidia("470.82.01"), "healthy", {"driver": "470.82.01", "cuda": "11.4", "cards": [RTX_4090]}, torch=CU128, args=("--quick",)),
+    Fault("driver-too-old-quick-although-it-starts", "driver-too-old", nvidia("470.82.01"), "healthy", {"driver": "470.82.01", "cuda": "11.4", "cards": [RTX_4090]}, {"init": 0, "version": 11040}, torch=CU128, args=("--quick",)),
     Fault("volta-on-610", "driver-gpu-unsupported", nvidia("610.43.02", PCI_V100, opened=True), "no-devices", torch={**CU126, **NO_GPU}, says=("V100",)),
     Fault("nvidia-smi-hangs", "nvidia-smi-hangs", nvidia("550.127.08"), "hang", torch={**CU124, **cuda_error("CUDA unknown error")}),
     Fault("uvm-not-loaded", "nvidia-uvm-missing", "no-uvm", "healthy", {"cards": [RTX_4090]}, torch={**CU124, **cuda_error("CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.")}),
