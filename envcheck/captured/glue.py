@@ -24,7 +24,7 @@ _REFUSED = Regex(
 )
 _HINT = Regex(
     r"torch|cuda|python|driver|ubuntu|debian|centos|red ?hat|rhel|rocky|alma|fedora|suse|sles|arch|manjaro|mint|linux|pop!?_?os|amazon|alpine|gentoo|nixos|kali|raspbian|kylin|win(?:dows?)? ?\d"
-    r"|windows|mac|os ?x|rtx|gtx|geforce|quadro|tesla|titan|nvidia|radeon|\brx|\bmi\d|vega|strix|\barc\b|intel|amd|ryzen|xeon|apple|\bm[1-5]\b|jetson|orin|xavier|thor|\b[ahlvpktb]\d{1,3}s?\b|\bg[bh]\d"
+    r"|windows|mac|os ?x|rtx|gtx|geforce|quadro|tesla|titan|nvidia|radeon|\brx|\bmi\d|vega|strix|\barc\b|intel|amd|ryzen|xeon|apple|\bm[1-5]\b|jetson|jetpack|orin|xavier|thor|\b[ahlvpktb]\d{1,3}s?\b|\bg[bh]\d"
     r"|dgx|wsl|nccl|cudnn|rocm|kernel|colab|kaggle|sagemaker|docker|podman|conda|x86|arm64|aarch64|gfx\d|xformers|flash|triton|numpy|transformers|diffusers|vllm|[A-Z]{2,20}_[A-Z_]{1,40}=",
     re.IGNORECASE,
 )

@@ -32,6 +32,11 @@ _CONDA_PLAN = Regex(
 _MAMBA_ROW = Regex(
     r"^\s{0,8}[+\u2502]\s{1,4}([a-z_][\w.-]{0,80})\s{1,60}(\d[\w.!]{0,60})\s{1,60}([\w.]{1,80})\s{1,60}([\w./:-]{2,80})(?:\s.*)?$"
 )
+_REFUSAL = Regex(
+    r"PackagesNotFoundError|ResolvePackageNotFound|not available from current channels|packages? could not be found|specifications were found",
+    re.IGNORECASE,
+)
+_CHANNEL = Regex(r"^\s*- https?://\S{1,200}/(linux|win|osx)-(64|32|aarch64|arm64|ppc64le)(?:/\S{0,40})?\s*$")
 _POETRY = Regex(
     r"^\s{0,8}[-\u2022*]\s(?:Installing|Updating|Removing|Downgrading) ([A-Za-z][\w.-]{0,80}) \(([^()\s]{1,60})(?: (?:->|/) ([^()\s]{1,60}))?\)"
 )
@@ -54,6 +59,7 @@ def parse(doc: Document) -> None:
     for index in doc.find("pip ", "defaulting to user", "looking in indexes"):
         _pip_itself(doc, doc.lines[index], index)
     _conda(doc)
+    _conda_refusals(doc)
     _uv(doc)
     _poetry(doc)
 
@@ -187,6 +193,31 @@ def _conda(doc: Document) -> None:
             doc.claim(index)
 
 
+def _conda_refusals(doc: Document) -> None:
+    """The items below "PackagesNotFoundError: ..." are what conda has not got, not what is installed."""
+    for heading in doc.find("notfound", "not available from", "could not be found", "found to be incompatible"):
+        if not _REFUSAL.search(doc.lines[heading]):
+            continue
+        for index in range(heading + 1, min(len(doc.lines), heading + 40)):
+            item = doc.lines[index].strip()
+            if item.startswith("- "):
+                doc.claim(index, errors=True)
+            elif item and not re.match(r"(?:to be incompatible|Specifications:|['\u2514\u251c])", item):
+                break
+    if doc.has("current channels:"):
+        for index in doc.find("/linux-", "/win-", "/osx-"):
+            match = _CHANNEL.match(doc.lines[index])
+            if match:
+                _subdir(doc, match[1], match[2], index)
+
+
+def _subdir(doc: Document, system: str, machine: str, index: int) -> None:
+    """ "osx-arm64": what conda was started for."""
+    doc.put("system.os", {"linux": "linux", "win": "windows", "osx": "macos"}[system], index, LISTED)
+    doc.put("python.machine", {"64": "x86_64", "32": "i686"}.get(machine, machine), index, LISTED)
+    doc.claim(index)
+
+
 _INFO = {
     "active environment": "python.conda_env",
     "active env location": "python.conda_prefix",
@@ -220,13 +251,7 @@ def _conda_info(doc: Document) -> None:
     for index in doc.find("platform : "):
         match = re.match(r"^\s*platform : (linux|win|osx)-(64|32|aarch64|arm64|ppc64le)\s*$", doc.lines[index])
         if match:
-            os = {"linux": "linux", "win": "windows", "osx": "macos"}[match[1]]
-            doc.put("system.os", os, index, LISTED)
-            machine = {"64": "x86_64", "32": "i686", "aarch64": "aarch64", "arm64": "arm64", "ppc64le": "ppc64le"}[
-                match[2]
-            ]
-            doc.put("python.machine", machine, index, LISTED)
-            doc.claim(index)
+            _subdir(doc, match[1], match[2], index)
 
 
 # --- uv and poetry ------------------------------------------------------------------------------------------------------

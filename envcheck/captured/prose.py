@@ -23,7 +23,7 @@ MAX_LENGTH = 1500
 _ENDS = Regex(r"(?<=[.!?;])\s{1,9}(?=\S)|\s-\s")
 _CODE = Regex(
     r"^\s{0,40}(?:File \"|at \w|from \w[\w.]{0,60} import|import \w|>>>|\$ |#include|def |class |\||\+[-=]"
-    r"|[\w./-]{1,80}\.(?:cu|cpp|cc|h|py):\d)"
+    r"|- [\w-]{1,60}=|[\w./-]{1,80}\.(?:cu|cpp|cc|h|py):\d)"
 )
 _ELSEWHERE = (
     r"works?|worked|working|fine|instead|recommend\w{0,5}|support\w{0,4}|minimum|at least|unlike|compared|previously"
@@ -44,6 +44,9 @@ _TORCH = Regex(
 )
 _PYTHON = Regex(rf"(?<![\w./-])python{_IS}(?P<version>3\.\d{{1,2}}(?:\.\d{{1,2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
 _DRIVER = Regex(rf"\bdrivers?{_IS}(?P<version>\d{{3}}\.\d{{2,3}}(?:\.\d{{2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
+_JETPACK = Regex(
+    r"\bjetpack(?: sdk)?(?: version)?[ :=v-]{0,3}(?P<version>[4-9]\.\d(?:\.\d)?)(?![\w.]{0,20}\d)", re.IGNORECASE
+)
 _WSL_ONLY = Regex(r"--usecase[= ][\w,]{0,40}\bwsl\b")
 _INSIDE = Regex(
     r"\b(?:in(?:side)?|within|from) (?:of )?(?:the|a|an|my|this|that|our) (?:[\w-]{1,20} ){0,2}?"
@@ -65,6 +68,7 @@ def parse(doc: Document) -> None:
     _wsl(doc)
     _container(doc)
     _version(doc, "nvidia.driver_version", "driver", _DRIVER)
+    _version(doc, "system.jetpack", "jetpack", _JETPACK)
 
 
 def _lists_torch(doc: Document) -> bool:

@@ -310,7 +310,9 @@ _SAID_SO = Regex(
     r"(torch\.(?:__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|device_count|get_arch_list|get_device_capability)\(\d?\)|cuda\.is_available"
     r"|backends\.(?:mps\.is_(?:available|built)|cudnn\.version)\(\)|xpu\.(?:is_available|_is_compiled)\(\)|compiled_with_cxx11_abi\(\))"
     r"|torch\._C\._GLIBCXX_USE_CXX11_ABI|platform\.(?:machine|platform|python_version)\(\)|sys\.version|sys\.executable|\w{2,30}\.__version__)"
-    r"[`'\")\s]{0,4}(?:(?:always |still |just |also |only )?(?:returns?|returned|returning|gives?|is|was|prints?|says|shows|outputs?)(?: always| still| just)?|(?=[Tt]rue\b|[Ff]alse\b)|=>|->|={1,3}|:|#|\u2192|\uff1a)\s{0,3}[`*]{0,2}(?P<answer>(?:[Tt]rue|[Ff]alse|None)\b|\[[^\]\n]{0,300}\]|[^`*\n]{1,200})"
+    r"[`'\")\s]{0,4}(?:(?:always |still |just |also |only )?(?:returns?|returned|returning|gives?|is|was|prints?|says|shows|outputs?)(?: always| still| just)?|(?=[Tt]rue\b|[Ff]alse\b)|=>|->|={1,3}|:|#|\u2192|\uff1a)\s{0,3}[`*]{0,2}(?P<answer>(?:[Tt]rue|[Ff]alse|None)\b|\[[^\]\n]{0,300}\]"
+    # "gives 2.4.1+cpu, but I have ...": the rest of the sentence may say more.
+    r"|\d\.[\w.+]{1,30}(?=,?\s(?:but|and|with|while|on|in|for|so|I|my)\b|[,;]\s)|[^`*\n]{1,200})"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.facts import Facts
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive
@@ -219,6 +219,10 @@ def cuda_build_on_non_nvidia(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
     """An AMD or Intel GPU, no NVIDIA GPU, and a build (or an error) that looks for NVIDIA's driver."""
     if facts.torch.hip or derive.has_nvidia_gpu(facts) or derive.driver_version(facts):
         return
+    asked = facts.symptom("conda-no-cuda-package")
+    if asked is not None and derive.wheel_os(facts) == "macos":
+        yield _conda_cuda_on_mac(rule, asked)
+        return
     amd = [g.name or g.gfx or "an AMD GPU" for g in facts.amd.gpus or ()]
     amd = amd or [i.name or "an AMD GPU" for i in facts.pci or () if i.vendor_id == derive.AMD_VENDOR]
     intel = [name for name in facts.intel.gpus or () if re.search(r"\bArc\b|Data Center GPU|\bFlex\b|Max 1\d{3}", name)]
@@ -247,6 +251,40 @@ def cuda_build_on_non_nvidia(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
         confidence="certain" if cuda and cuda.value and not cuda.derived else "likely",
         otherwise="If there is an NVIDIA GPU as well, `lspci | grep -i vga` shows it.",
         line=error.line if error else derive.line_of(facts, "amd.gpus", "torch.version"),
+    )
+
+
+def _conda_cuda_on_mac(rule: Rule, asked: Symptom) -> Finding:
+    package = asked.details.get("package", "cudatoolkit")
+    return rule.finding(
+        "error",
+        title=f"{package} does not exist for macOS: there is no CUDA on a Mac",
+        seen=derive.quote(asked),
+        why="No Mac runs a current CUDA, so conda has these packages for Linux and Windows only. The list was made on another "
+        "system.",
+        remedy=Remedy(
+            text="Take cudatoolkit, pytorch-cuda and the build strings (=py3.8_cuda...) out of the list and let conda choose "
+            "pytorch for macOS; it uses an Apple GPU through MPS (device 'mps') instead of CUDA.",
+            commands=("conda install -c conda-forge pytorch torchvision",),
+        ),
+        line=asked.line,
+    )
+
+
+def _conda_cuda_on_mac(rule: Rule, asked: Symptom) -> Finding:
+    package = asked.details.get("package", "cudatoolkit")
+    return rule.finding(
+        "error",
+        title=f"{package} does not exist for macOS: there is no CUDA on a Mac",
+        seen=derive.quote(asked),
+        why="No Mac runs a current CUDA, so conda has these packages for Linux and Windows only. The list was made on another "
+        "system.",
+        remedy=Remedy(
+            text="Take cudatoolkit, pytorch-cuda and the build strings (=py3.8_cuda...) out of the list and let conda choose "
+            "pytorch for macOS; it uses an Apple GPU through MPS (device 'mps') instead of CUDA.",
+            commands=("conda install -c conda-forge pytorch torchvision",),
+        ),
+        line=asked.line,
     )
 
 

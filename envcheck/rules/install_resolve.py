@@ -237,8 +237,10 @@ def macos_intel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             continue
         wanted = torch_of(request, matrix)
         older = wanted is not None and derive.numbers(wanted) <= derive.numbers(last) and request.exact
-        if older and request.versions:
+        if older and (request.versions or request.symptom.kind == "conda-not-available"):
             continue
+        if wanted is None and request.symptom.kind == "conda-not-available":
+            continue  # conda names no version, and it has older ones for Intel Macs
         yield _intel(rule, facts, request, last, rosetta=bool(rosetta))
         return
     if rosetta and derive.wheel_os(facts) == "macos":

@@ -94,6 +94,20 @@ _RESOLVE = (
         after=6,
     ),
     Signature(
+        "conda-no-cuda-package",
+        ("packagesnotfounderror", "resolvepackagenotfound", "not available from current channels"),
+        r"(?:NotFoundError|PackageNotFound|current channels)[\s\S]{0,400}?\s- (?P<package>(?:cudatoolkit|pytorch-cuda|cuda\d{2,3})\b[^\s,]{0,40}"
+        r"|(?:pytorch|torchvision)={1,2}\d[\w.]{0,20}=[\w.*]{0,20}(?:cuda|cu\d)[\w.*]{0,40})",
+        after=8,
+    ),
+    Signature(
+        "conda-no-cuda-package",
+        ("packagesnotfounderror", "resolvepackagenotfound", "not available from current channels"),
+        r"(?:NotFoundError|PackageNotFound|current channels)[\s\S]{0,400}?\s- (?P<package>(?:cudatoolkit|pytorch-cuda|cuda\d{2,3})\b[^\s,]{0,40}"
+        r"|(?:pytorch|torchvision)={1,2}\d[\w.]{0,20}=[\w.*]{0,20}(?:cuda|cu\d)[\w.*]{0,40})",
+        after=8,
+    ),
+    Signature(
         "conda-python-conflict",
         (
             "none of the providers can be installed",

@@ -187,9 +187,8 @@ _PROCESS = (
     ),
     Signature(
         "cublas-workspace",
-        ("cublas_workspace_config",),
-        r"(?:(?P<warned>UserWarning):[^\n]{0,400})?not deterministic\s+because\s+it\s+uses CuBLAS[\s\S]{0,400}"
-        r"CUBLAS_WORKSPACE_CONFIG",
+        ("cublas_workspace_config", "uses cublas and you have cuda"),
+        r"(?:(?P<warned>UserWarning):[^\n]{0,400})?not deterministic\s+because\s+it\s+uses CuBLAS",
         before=3,
     ),
     Signature(

@@ -196,3 +196,37 @@ def test_a_file_that_hides_a_module(text: str, module: str) -> None:
 )  # fmt: skip
 def test_a_file_that_hides_nothing(text: str) -> None:
     assert not one(text).python.shadows
+
+
+@pytest.mark.parametrize(
+    "item", ["pytorch=2.8", "pytorch==2.8.0", "pytorch=2.8.0=py3.11_cuda12.8_cudnn9_0", "pytorch-cuda=12.8"]
+)
+def test_what_conda_has_not_got_is_not_installed(item: str) -> None:
+    facts = read(
+        [("a", f"PackagesNotFoundError: The following packages are not available from current channels:\n\n  - {item}\n\nCurrent channels:\n\n  - https://conda.anaconda.org/pytorch/osx-arm64\n")]
+    )  # fmt: skip
+    assert facts.torch.version is None and not facts.python.distributions
+    assert (facts.system.os, facts.python.machine) == ("macos", "arm64")
+    assert [s.kind for s in facts.symptoms][:1] == ["conda-not-available"]
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "available"),
+    [
+        ("print(torch.__version__) gives 2.4.1+cpu but torch.cuda.is_available() is False", "2.4.1+cpu", False),
+        ("torch.cuda.is_available() False, torch.__version__ is 2.4.1+cpu, RTX 4060", "2.4.1+cpu", False),
+        ("if torch.cuda.is_available() is False: raise SystemExit", None, None),
+    ],
+    ids=["gives-but", "bare-false", "code"],
+)
+def test_several_statements_in_one_sentence(text: str, version: str | None, available: bool | None) -> None:
+    facts = read([("a", text)])
+    assert (facts.torch.version, facts.torch.cuda_available) == (version, available)
+
+
+@pytest.mark.parametrize("text", ["JetPack 6.1", "I run JetPack 6.1 on an Orin Nano.", "JetPack 6.1, Jetson Orin Nano"])
+def test_jetpack_in_words(text: str) -> None:
+    facts = read(
+        [("a", f"OSError: libcusparseLt.so.0: cannot open shared object file: No such file or directory\n{text}\n")]
+    )
+    assert facts.system.jetpack == "6.1"
