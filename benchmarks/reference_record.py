@@ -55,7 +55,9 @@ def base(python: str) -> None:
     golden = {
         "recorded": datetime.date.today().isoformat(),
         "by": "benchmarks/reference_record.py",
-        "provenance": [{k: machine[k] for k in ("torch", "python", "platform", "device", "device_name", "cpu_capability")}],
+        "provenance": [
+            {k: machine[k] for k in ("torch", "python", "platform", "device", "device_name", "cpu_capability")}
+        ],
         "inputs": told["inputs"]["hashes"],
         "logic": {k: told["logic"][k] for k in ("steps", "eval")},
         "smooth": {k: told["smooth:float64"][k] for k in ("steps", "eval")},
@@ -91,7 +93,10 @@ def envelope(pythons: list[str], only: list[str]) -> None:
             found[key]["shadow"] = {k: max(s["errors"][k] for s in shadows) for k in shadows[0]["errors"]}
             print(key, json.dumps(found[key]), flush=True)
             golden["tolerances"] = {
-                task: {k: max(floor, 5 * max(v[task][k] for v in found.values() if v[task])) for k, floor in FLOORS[task].items()}
+                task: {
+                    k: max(floor, 5 * max(v[task][k] for v in found.values() if v[task]))
+                    for k, floor in FLOORS[task].items()
+                }
                 for task in FLOORS
             }
             write(golden)
@@ -102,7 +107,13 @@ def curves(files: list[str]) -> None:
     seeds = []
     for file in files:
         rows = [
-            {"epoch": r["epoch"], "train_loss": r["train_loss"], "train_accuracy": r["train_acc"], "test_loss": r["test_loss"], "test_accuracy": r["test_acc"]}
+            {
+                "epoch": r["epoch"],
+                "train_loss": r["train_loss"],
+                "train_accuracy": r["train_acc"],
+                "test_loss": r["test_loss"],
+                "test_accuracy": r["test_acc"],
+            }
             for r in json.loads(Path(file).read_text())
         ]
         seeds.append({"seed": int("".join(c for c in Path(file).stem if c.isdigit())), "epochs": rows})
@@ -113,7 +124,9 @@ def curves(files: list[str]) -> None:
     (GOLDEN.parent / "curves.json").write_text(text + "\n")
 
 
-RECIPE = "SimpleCNN, SGD 0.1 constant, momentum 0.9, weight decay 5e-4, batch 128, crop and flip, 20 epochs; CPU, float32"
+RECIPE = (
+    "SimpleCNN, SGD 0.1 constant, momentum 0.9, weight decay 5e-4, batch 128, crop and flip, 20 epochs; CPU, float32"
+)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,10 @@ def main():
             if number:  # the first round warms up
                 rates[name].append(STEPS * 128 / (time.perf_counter() - begun))
     for name, values in rates.items():
-        print("%-7s %7.1f images/s (%.1f to %.1f, %d rounds)" % (name, statistics.median(values), min(values), max(values), len(values)))
+        print(
+            "%-7s %7.1f images/s (%.1f to %.1f, %d rounds)"
+            % (name, statistics.median(values), min(values), max(values), len(values))
+        )
     ratios = [b / a for a, b in zip(rates["plain"], rates["memory"])]
     print("ratio   %.2f (median of rounds; %.2f to %.2f)" % (statistics.median(ratios), min(ratios), max(ratios)))
 

@@ -57,21 +57,27 @@ def judge(measured: Measured, golden: dict[str, Any]) -> Judgement:
     _resume(out, measured, device)
     _accuracy(out, measured, device)
     _rates(out, measured, device)
-    out.findings = _ordered(out.findings)
+    logic = measured.stages.get("logic", {})
+    exact = "error" not in logic and logic.get("first") is None and not logic.get("notes")
+    out.findings = _ordered(out.findings, exact=exact)
     return out
 
 
-def _ordered(findings: list[Finding]) -> list[Finding]:
+def _ordered(findings: list[Finding], *, exact: bool) -> list[Finding]:
     """Errors first; what a trajectory shows is the consequence of a part that was named."""
     named = next((f.rule for f in findings if f.severity == "error" and f.rule in FOR_KIND.values()), None)
+    if exact and any(f.rule == "reference-precision" for f in findings):
+        named = "reference-precision"  # float64 is right: a layer that is off in float32 alone is off by its precision
     order = {"error": 0, "warning": 1, "note": 2}
     result = []
     for finding in sorted(findings, key=lambda f: (order[f.severity], f.confidence != "certain")):
-        follows = (
-            finding.rule in ("reference-trajectory", "reference-inputs", "reference-precision")
-            and named
-            and finding.rule != named
+        effects = (
+            "reference-trajectory",
+            "reference-inputs",
+            "reference-precision",
+            *(FOR_KIND.values() if named == "reference-precision" else ()),
         )
+        follows = finding.rule in effects and named and finding.rule != named
         result.append(
             _with_cause(finding, named) if follows and named is not None and finding.severity == "error" else finding
         )

@@ -57,7 +57,9 @@ def data():
     batches.train(index, 1)
     told["train same again"] = torch.equal(first, batches.train(index, 0)[0])
     told["train other epoch differs"] = not torch.equal(first, batches.train(index, 1)[0])
-    plain = (TEST[0][:16].double() / 255 - torch.tensor(T.MEAN).double()[:, None, None]) / torch.tensor(T.STD).double()[:, None, None]
+    plain = (TEST[0][:16].double() / 255 - torch.tensor(T.MEAN).double()[:, None, None]) / torch.tensor(T.STD).double()[
+        :, None, None
+    ]
     told["test is not augmented"] = torch.equal(tests.test(index)[0], plain.float())
     told["order is a permutation"] = sorted(batches.order(3).tolist()) == list(range(512))
     told["splitmix64"] = ["%x" % (int(v) & (2**64 - 1)) for v in T.mix(torch.tensor([1, 2, 3]))]
@@ -76,13 +78,18 @@ def data():
         "range": (((TRAIN[0] // 4), TRAIN[1]), TEST),
         "counts": ((TRAIN[0], TRAIN[1][:-1]), TEST),
     }
-    told["data refused"] = {name: refusal(lambda pair=pair: T.check_data("made", *pair)) for name, pair in broken.items()}
+    told["data refused"] = {
+        name: refusal(lambda pair=pair: T.check_data("made", *pair)) for name, pair in broken.items()
+    }
     told["data accepted"] = refusal(lambda: T.check_data("made", TRAIN, TEST))
 
 
 def steps():
     images, labels = T.Batches(TRAIN, CPU, 0, torch.float64).test(torch.arange(32))
-    whole, parts = trainer("--dtype", "float64", plain=True), trainer("--dtype", "float64", "--accumulate", "4", plain=True)
+    whole, parts = (
+        trainer("--dtype", "float64", plain=True),
+        trainer("--dtype", "float64", "--accumulate", "4", plain=True),
+    )
     loss_whole, right_whole, _ = whole.train_step(images, labels)
     loss_parts, right_parts, _ = parts.train_step(images, labels)
     told["accumulation"] = apart(gradients(parts), gradients(whole))
@@ -209,7 +216,9 @@ def checkpoints():
         "right": right,
     }
     a, b = made.train_step(images, labels), other.train_step(images, labels)
-    told["restored"]["next step"] = float(a[0]) == float(b[0]) and T.fingerprint(other.model.state_dict()) == T.fingerprint(made.model.state_dict())
+    told["restored"]["next step"] = float(a[0]) == float(b[0]) and T.fingerprint(
+        other.model.state_dict()
+    ) == T.fingerprint(made.model.state_dict())
     blob = open(path, "rb").read()
     bad = {}
     for name, content in (("half", blob[: len(blob) // 2]), ("empty", b""), ("text", b"hello\nworld\n" * 9)):
@@ -220,7 +229,9 @@ def checkpoints():
     for place in range(len(blob) // 7, len(blob), len(blob) // 6):
         with open(path, "wb") as file:
             file.write(blob[:place] + bytes([blob[place] ^ 4]) + blob[place + 1 :])
-        flipped += refusal(lambda: T.load_checkpoint(path, trainer("--schedule", "cosine", "--warmup", "2"))) is not None
+        flipped += (
+            refusal(lambda: T.load_checkpoint(path, trainer("--schedule", "cosine", "--warmup", "2"))) is not None
+        )
     told["flipped bits refused"] = flipped
     torch.save({"model": made.model.state_dict()}, path)
     bad["foreign"] = refusal(lambda: T.load_checkpoint(path, trainer()))
@@ -229,7 +240,9 @@ def checkpoints():
     told["evil ran"] = os.path.exists(os.path.join(FOLDER, "owned"))
     with open(path, "wb") as file:
         file.write(blob)
-    bad["settings"] = refusal(lambda: T.load_checkpoint(path, trainer("--lr", "0.2", "--schedule", "cosine", "--warmup", "2")))
+    bad["settings"] = refusal(
+        lambda: T.load_checkpoint(path, trainer("--lr", "0.2", "--schedule", "cosine", "--warmup", "2"))
+    )
     bad["absent"] = refusal(lambda: T.load_checkpoint(path + ".no", trainer()))
     told["checkpoint refused"] = bad
     real = torch.save
@@ -256,7 +269,10 @@ def self_checks():
 
 
 def packages():
-    for name, words in (("tensorboard", ["--tensorboard", os.path.join(FOLDER, "board")]), ("onnx", ["--onnx", os.path.join(FOLDER, "m.onnx")])):
+    for name, words in (
+        ("tensorboard", ["--tensorboard", os.path.join(FOLDER, "board")]),
+        ("onnx", ["--onnx", os.path.join(FOLDER, "m.onnx")]),
+    ):
         events = []
         refused = refusal(lambda words=words: T.train(options("--steps", "2", *words), events.append))
         files = sum(len(f) for _, _, f in os.walk(os.path.join(FOLDER, "board")))

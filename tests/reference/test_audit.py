@@ -48,7 +48,9 @@ def program(tmp_path: Path) -> str:
         ("weights", {"step": 3, "kind": "forward", "name": "0 (Linear) output"}),
     ],
 )
-def test_the_first_difference_is_named(python_with_torch: str, program: str, word: str, wanted: dict[str, object] | None) -> None:
+def test_the_first_difference_is_named(
+    python_with_torch: str, program: str, word: str, wanted: dict[str, object] | None
+) -> None:
     told = audit_program(Path(python_with_torch), [program, word])
     assert told["difference"] == wanted
     assert told["steps"] == 4
@@ -76,7 +78,12 @@ def test_other_order_and_length_are_differences() -> None:
 
 
 def test_settings_that_break_equal_bits_are_marked() -> None:
-    rows = {row["name"]: row for row in settings({"settings": {"backends.cudnn.benchmark": True, "are_deterministic_algorithms_enabled": True}})}
+    rows = {
+        row["name"]: row
+        for row in settings(
+            {"settings": {"backends.cudnn.benchmark": True, "are_deterministic_algorithms_enabled": True}}
+        )
+    }
     assert rows["backends.cudnn.benchmark"]["right"] is False
     assert rows["are_deterministic_algorithms_enabled"]["right"] is True
     assert rows["backends.cudnn.deterministic"]["right"] is None  # unknown is not wrong

@@ -19,12 +19,21 @@ from envcheck.reference.words import FOR_KIND
 
 HERE = Path(__file__).resolve().parent
 pytestmark = pytest.mark.torch
-FEW = ("imagenet-mean-and-std", "zero-grad-forgotten", "momentum-a-little-lower", "exponent-bit-flips", "batchnorm-eps", "noise-in-a-gradient")
+FEW = (
+    "imagenet-mean-and-std",
+    "zero-grad-forgotten",
+    "momentum-a-little-lower",
+    "exponent-bit-flips",
+    "batchnorm-eps",
+    "noise-in-a-gradient",
+)
 
 
 def plant(python: str, *names: str) -> list[dict[str, Any]]:
     done = run(
-        [python, HERE / "faults.py", golden_file(), *names], timeout=3000, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        [python, HERE / "faults.py", golden_file(), *names],
+        timeout=3000,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert done.ok, done.stderr[-3000:]
     return [json.loads(line[8:]) for line in done.stdout.splitlines() if line.startswith("@fault@ ")]
@@ -37,7 +46,9 @@ def score(told: dict[str, Any]) -> tuple[bool, bool, str]:
     if told["repeats"]:
         said = first_difference(*told["repeats"])
         return said is not None, said is not None and any(cause in said for cause in told["causes"]), str(said)
-    measured = Measured(Options(python=Path("python")), stages={k: {**v, "stage": k} for k, v in told["stages"].items()})
+    measured = Measured(
+        Options(python=Path("python")), stages={k: {**v, "stage": k} for k, v in told["stages"].items()}
+    )
     judgement = judge(measured, load_golden())
     errors = [f for f in judgement.findings if f.severity == "error"]
     if told["kind"] == "inputs":
@@ -46,7 +57,9 @@ def score(told: dict[str, Any]) -> tuple[bool, bool, str]:
     elif told["kind"] == "precision":
         wanted = "reference-precision"
         right = {"tf32": "TF32-like", "bf16": "bf16-like"}[told["causes"][0]]
-        notes = [{"kind": "precision", "cause": told["causes"][0]} for f in errors if f.rule == wanted and right in f.title]
+        notes = [
+            {"kind": "precision", "cause": told["causes"][0]} for f in errors if f.rule == wanted and right in f.title
+        ]
     else:
         wanted = FOR_KIND[told["kind"]]
         notes = [note for stage in told["stages"].values() for note in stage.get("notes", [])]

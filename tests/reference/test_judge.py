@@ -26,7 +26,13 @@ def step(number: int, **changes: Any) -> dict[str, Any]:
 def healthy() -> Measured:
     golden = load_golden()
     tasks = {
-        name: {"steps": golden[name]["steps"], "eval": golden[name]["eval"], "first": None, "notes": [], "worst": {"loss": 0.0}}
+        name: {
+            "steps": golden[name]["steps"],
+            "eval": golden[name]["eval"],
+            "first": None,
+            "notes": [],
+            "worst": {"loss": 0.0},
+        }
         for name in ("logic", "smooth")
     }
     errors = dict.fromkeys(("conv1.weight", "conv2.weight", "conv3.weight", "fc.weight"), 2e-6)
@@ -42,7 +48,13 @@ def healthy() -> Measured:
     return Measured(
         Options(python=Path("python")),
         stages=stages,
-        steps={"defaults:1": whole, "defaults:2": whole, "strict:1": whole, "strict:killed": whole[:3], "strict:resumed": whole[3:]},
+        steps={
+            "defaults:1": whole,
+            "defaults:2": whole,
+            "strict:1": whole,
+            "strict:killed": whole[:3],
+            "strict:resumed": whole[3:],
+        },
         repeated={"strict:1": {"weights": "w", "history": []}, "strict:resumed": {"weights": "w", "history": []}},
         killed_at=3,
     )
@@ -76,7 +88,9 @@ def test_tf32_by_default_is_a_note_and_under_strict_settings_an_error(healthy: M
     assert rules(healthy) == [("reference-precision", "error")]
 
 
-@pytest.mark.parametrize(("error", "name"), [(2.5e-5, "fp32"), (1.1e-4, "tf32"), (7e-4, "tf32"), (3e-3, "bf16"), (float("nan"), "bf16")])
+@pytest.mark.parametrize(
+    ("error", "name"), [(2.5e-5, "fp32"), (1.1e-4, "tf32"), (7e-4, "tf32"), (3e-3, "bf16"), (float("nan"), "bf16")]
+)
 def test_precision_classes(error: float, name: str) -> None:
     assert classify(error) == name
 
@@ -100,7 +114,9 @@ def test_a_resume_that_ends_elsewhere(healthy: Measured) -> None:
 def test_a_named_part_is_the_cause_and_the_trajectory_its_consequence(healthy: Measured) -> None:
     healthy.stages["logic"]["first"] = {"step": 4, "what": "norm", "seen": 2.0, "expected": 1.0}
     assert rules(healthy) == [("reference-trajectory", "error")]
-    healthy.stages["logic"]["notes"] = [{"kind": "backward", "part": "all", "text": "zero_grad() is missing", "cause": "zero-grad", "step": 4}]
+    healthy.stages["logic"]["notes"] = [
+        {"kind": "backward", "part": "all", "text": "zero_grad() is missing", "cause": "zero-grad", "step": 4}
+    ]
     first, second = judge(healthy, load_golden()).findings
     assert first.rule == "reference-backward"
     assert (second.rule, second.consequence_of) == ("reference-trajectory", "reference-backward")
@@ -166,3 +182,16 @@ def test_accuracy_is_judged_only_against_recorded_seeds(healthy: Measured, monke
     assert rules(healthy) == []
     monkeypatch.setattr(module, "bands", lambda epochs: (Band("test_accuracy", 1, (0.88, 0.881, 0.879)),))
     assert rules(healthy) == [("reference-accuracy", "error")]
+
+
+def test_low_precision_is_the_cause_of_a_layer_that_is_off_in_float32_alone(healthy: Measured) -> None:
+    smooth = healthy.stages["smooth"]
+    smooth["shadows"] = [{"errors": {"conv3.weight": 3e-4, "fc.weight": 2e-6}}]
+    smooth["first"] = {"step": 1, "what": "norm", "seen": 2.0, "expected": 1.0}
+    smooth["notes"] = [
+        {"kind": "forward", "part": "conv3", "text": "reduced precision", "cause": "precision", "step": 1}
+    ]
+    first, *rest = judge(healthy, load_golden()).findings
+    assert first.rule == "reference-precision"
+    assert "conv3" in first.title
+    assert {f.consequence_of for f in rest} == {"reference-precision"}

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def told(python_with_torch: str) -> dict[str, Any]:
-    done = run([python_with_torch, HERE / "practices.py"], timeout=900, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    done = run(
+        [python_with_torch, HERE / "practices.py"], timeout=900, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    )
     assert done.ok, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

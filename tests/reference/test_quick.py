@@ -10,7 +10,17 @@ import pytest
 from envcheck.reference import Options, compare, document, judge, load_golden, measure
 
 pytestmark = pytest.mark.torch
-CLAIMS = {"inputs", "precision", "precision-defaults", "logic", "smooth", "repeat-strict", "repeat-defaults", "resume", "rate"}
+CLAIMS = {
+    "inputs",
+    "precision",
+    "precision-defaults",
+    "logic",
+    "smooth",
+    "repeat-strict",
+    "repeat-defaults",
+    "resume",
+    "rate",
+}
 
 
 def check(options: Options) -> dict[str, object]:
@@ -42,8 +52,19 @@ def test_this_machine_is_proved(python_with_torch: str) -> None:
     ],
     ids=["one thread", "oneDNN AVX2", "ATen default", "no oneDNN", "channels last", "compiled"],
 )
-def test_honest_variants_give_no_alarm(python_with_torch: str, env: dict[str, str], arguments: tuple[str, ...], training: tuple[str, ...], threads: int) -> None:
+def test_honest_variants_give_no_alarm(
+    python_with_torch: str, env: dict[str, str], arguments: tuple[str, ...], training: tuple[str, ...], threads: int
+) -> None:
     if not os.environ.get("ENVCHECK_REFERENCE_WHOLE"):
         pytest.skip("minutes: set ENVCHECK_REFERENCE_WHOLE=1")
     python = Path(python_with_torch)
-    check(Options(python=python, device="cpu", env={**os.environ, **env}, payload_arguments=arguments, training=training, threads=threads))
+    check(
+        Options(
+            python=python,
+            device="cpu",
+            env={**os.environ, **env},
+            payload_arguments=arguments,
+            training=training,
+            threads=threads,
+        )
+    )

@@ -23,7 +23,11 @@ def events(text: str) -> list[dict[str, Any]]:
 
 
 def train(python: str, *words: str, launcher: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    done = run([python, *launcher, HERE / "small_train.py", *WORDS, *words], timeout=600, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    done = run(
+        [python, *launcher, HERE / "small_train.py", *WORDS, *words],
+        timeout=600,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
     assert done.ok, done.stderr[-3000:]
     return events(done.stdout)
 
@@ -44,9 +48,21 @@ def unbroken(python_with_torch: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("step", [3, 8], ids=["in an epoch", "at its end"])
-def test_killed_and_resumed_is_the_same_to_the_bit(python_with_torch: str, unbroken: list[dict[str, Any]], tmp_path: Path, step: int) -> None:
+def test_killed_and_resumed_is_the_same_to_the_bit(
+    python_with_torch: str, unbroken: list[dict[str, Any]], tmp_path: Path, step: int
+) -> None:
     checkpoint = tmp_path / "c.pt"
-    words = ["--steps", "10", "--deterministic", "--schedule", "cosine", "--checkpoint", str(checkpoint), "--checkpoint-every", "1"]
+    words = [
+        "--steps",
+        "10",
+        "--deterministic",
+        "--schedule",
+        "cosine",
+        "--checkpoint",
+        str(checkpoint),
+        "--checkpoint-every",
+        "1",
+    ]
     there = threading.Event()
 
     def watch(line: str) -> None:
@@ -95,7 +111,12 @@ def test_compiled_runs_repeat(python_with_torch: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--data", "/nowhere"], ["--batch", "30", "--accumulate", "4"], ["--resume"], ["--resume", "--checkpoint", "/nowhere/c.pt"]],
+    [
+        ["--data", "/nowhere"],
+        ["--batch", "30", "--accumulate", "4"],
+        ["--resume"],
+        ["--resume", "--checkpoint", "/nowhere/c.pt"],
+    ],
     ids=["no data", "uneven parts", "resume from nothing", "no such checkpoint"],
 )
 def test_bad_requests_end_with_one_line(python_with_torch: str, words: list[str]) -> None:
