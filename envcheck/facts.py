@@ -551,6 +551,59 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str | None = None
 
 
+class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One measured rate (contract: docs of `--json`); the median of several samples, after a warm-up."""
+
+    name: str
+    """What was measured: "matmul-bf16", "copy-to-device-pinned", "dataloader"."""
+    device: str
+    value: float
+    unit: str
+    """"TFLOP/s" | "GB/s" | "images/s" | "us" | "ratio"; more is better, but for "us"."""
+    case: str | None = None
+    """The setting that was tried, where several are: "workers=4", "threads=8"."""
+    samples: int | None = None
+    low: float | None = None
+    """The lowest and the highest sample."""
+    high: float | None = None
+    details: dict[str, float] = {}
+    """Numbers that the measurement depends on: "size", "threads", "cpu_share" (of the time of the threads, what the
+    process got of the CPU)."""
+
+
+class UnderLoad(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A GPU as nvidia-smi showed it again and again while it was kept busy, and just before."""
+
+    device: str
+    """As torch names it: "cuda:0"."""
+    name: str | None = None
+    bus_id: str | None = None
+    mig: bool | None = None
+    multiprocessors: int | None = None
+    """Of what torch sees: fewer than the board has, where it is a slice."""
+    samples: int = 0
+    """How many readings found it busy; the following are over these."""
+    temperature_max: float | None = None
+    power_draw_max: float | None = None
+    power_limit: float | None = None
+    power_default_limit: float | None = None
+    clocks_sm: int | None = None
+    """Median."""
+    clocks_sm_max: int | None = None
+    pcie_gen: int | None = None
+    """The highest that was seen: an idle link goes slower on purpose."""
+    pcie_gen_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    throttle: dict[str, float] | None = None
+    """Reason -> share of the readings that showed it."""
+    utilization_before: float | None = None
+    """Percent, the lowest of several readings before this program began."""
+    processes_before: tuple[GpuProcess, ...] | None = None
+    ecc_uncorrected_new: int | None = None
+    """Uncorrected ECC errors that came while it was watched."""
+
+
 class Symptom(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A known error signature, found in a text or in the answer of a payload stage."""
 
@@ -608,6 +661,9 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None = unknown; a paste shows single variables, then absence proves nothing."""
     kernel_events: tuple[KernelEvent, ...] | None = None
     checks: tuple[Check, ...] | None = None
+    speed: tuple[Measurement, ...] | None = None
+    """What `smoke --speed` measured; None = not measured."""
+    under_load: tuple[UnderLoad, ...] | None = None
     symptoms: tuple[Symptom, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     conflicts: tuple[Conflict, ...] = ()

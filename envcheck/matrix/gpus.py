@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from envcheck.matrix.driver_tables import MODULES
+from envcheck.matrix.rates import GpuRates, gpu_rates
 from envcheck.matrix.rows import Architecture, GpuModel
 from envcheck.matrix.tables import Tables
 from envcheck.matrix.text import Row
@@ -100,11 +101,25 @@ class Names:
         rows = self.tables.read("gpu_chips.csv", "chip compute_capability architecture")
         return self.tables.keyed(rows, lambda row: row.required("chip").lower(), lambda row: row, "chip")
 
+    @cached_property
+    def rates(self) -> dict[str, GpuRates]:
+        """What boards can give at most, by spelling."""
+        rows = self.tables.read(
+            "gpu_rates.csv", "name sms boost_mhz fp32 tf32 fp16 bf16 fp8 memory_gbs pcie_gen pcie_lanes notes"
+        )
+        return self.tables.keyed(rows, lambda row: spelling(row.required("name")), gpu_rates, "name")
+
     def gpu(self, name: str) -> GpuModel | None:
         """What that name means, None when nothing in the tables fits."""
         if name not in self.cache:
             self.cache[name] = self._gpu(name)
         return self.cache[name]
+
+    def rate(self, name: str) -> GpuRates | None:
+        """What a board can give, by its very name, or by that without the size of its memory."""
+        spelled = spelling(name)
+        bare = re.sub(r"\s+", " ", _MEMORY.sub("", spelled)).strip()
+        return self.rates.get(spelled) or self.rates.get(bare)
 
     def near(self, name: str) -> tuple[str, ...]:
         """Boards whose names are close to an unknown one, for a message."""

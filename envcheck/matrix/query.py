@@ -9,6 +9,7 @@ from functools import cached_property
 from envcheck.matrix import companions, coverage, drivers
 from envcheck.matrix.gpus import Names
 from envcheck.matrix.platform_query import PlatformQueries
+from envcheck.matrix.rates import GpuRates
 from envcheck.matrix.rows import (
     INDEX,
     Architecture,
@@ -138,6 +139,10 @@ class Matrix(PlatformQueries):
     def gpu(self, name: str) -> GpuModel | None:
         """An NVIDIA GPU by any spelling of nvidia-smi, torch or lspci."""
         return self.names.gpu(name)
+
+    def gpu_rates(self, name: str) -> GpuRates | None:
+        """What that very board can give at most; None for boards that are not in the table, laptops and slices among them."""
+        return self.names.rate(name)
 
     def architecture(self, cc: str) -> Architecture | None:
         """The architecture of a compute capability."""

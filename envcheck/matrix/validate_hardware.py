@@ -124,6 +124,31 @@ def _gpu_driver(checker: Checker, row: Row) -> Iterator[MatrixError]:
         yield row.error("first_listed_driver", f"is before min_driver_branch ({first})")
 
 
+def _rates(checker: Checker) -> Iterator[MatrixError]:
+    """Rates follow from each other: a slip of one digit, or a rate with sparsity, shows."""
+    from envcheck.matrix.gpus import Names
+    from envcheck.matrix.rates import FP32_PER_CLOCK, NEAR, gpu_rates
+
+    names = Names(checker.tables)
+    for row in checker.rows("gpu_rates.csv"):
+        board = names.gpu(row["name"])
+        if board is None or not board.exact or board.compute_capability is None:
+            yield row.error("name", "is no board of gpus.csv")
+            continue
+        rates = gpu_rates(row)
+        per_clock = FP32_PER_CLOCK.get(board.compute_capability)
+        if rates.fp32 and rates.boost_mhz and per_clock:
+            made = rates.sms * rates.boost_mhz * per_clock / 1e6
+            if abs(made / rates.fp32 - 1) > NEAR:
+                yield row.error("fp32", f"{rates.sms} SMs at {rates.boost_mhz} MHz make {made:.1f} TFLOP/s")
+        has_bf16 = board.compute_capability >= "8.0" or len(board.compute_capability) > 3
+        if has_bf16 != (rates.bf16 is not None) or (rates.bf16 and rates.bf16 != rates.fp16):
+            yield row.error("bf16", "is as fast as fp16 from compute capability 8.0 on, and absent before")
+        for field, value, factor in (("tf32", rates.tf32, 0.5), ("fp8", rates.fp8, 2.0)):
+            if value and rates.fp16 and abs(value / rates.fp16 / factor - 1) > NEAR:
+                yield row.error(field, f"is not {factor} times that of fp16")
+
+
 def _conda(checker: Checker) -> Iterator[MatrixError]:
     from envcheck.matrix.validate import arch_names
 
@@ -198,6 +223,7 @@ CHECKS = (
     _branches,
     _architectures,
     _gpus,
+    _rates,
     _conda,
     _jetpack,
     _amd,

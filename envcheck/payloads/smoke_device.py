@@ -5,6 +5,7 @@ torch; torchvision and numpy where they are installed. One line of marked JSON f
 
     {"stage": "smoke", "seed": 4711, "level": 1, "torch": "2.8.0", "plan": [["matmul-fp32", "cuda:0"], ...]}
     {"stage": "check-start", "name": "matmul-fp32", "device": "cuda:0", "patience": 1}   times the limit it may take
+    {"stage": "progress", "name": "memory", "device": "cuda:0", "share": 0.4, "text": "..."}    a long test lives
     {"stage": "check", "name": "matmul-fp32", "device": "cuda:0", "status": "passed", "seconds": 0.01, "detail": "..."}
     {"stage": "check-restart", "device": "cuda:0", "reason": "..."}   the device context is dead: start a new process
     {"stage": "smoke-end"}
@@ -12,6 +13,12 @@ torch; torchvision and numpy where they are installed. One line of marked JSON f
 A crash or hang belongs to the last "check-start"; whoever started this starts it again with `--skip` for what is done.
 
     smoke_device.py [--level N] [--device D]... [--only PATTERN]... [--skip NAME@DEVICE]... [--seed N] [--limit S] [--list]
+                    [--minutes N] [--speed]
+
+With --speed it measures instead of testing, by the same events and these two:
+
+    {"stage": "device", "device": "cuda:0", "name": "...", "bus_id": "0000:01:00.0", "multiprocessors": 132}
+    {"stage": "measure", "name": "matmul-bf16", "device": "cuda:0", "value": 612.0, "unit": "TFLOP/s", ...}
 """
 
 import argparse
@@ -23,6 +30,9 @@ import time
 MARK = "@envcheck@ "
 RESTART_CODE = 75
 """Exit code (EX_TEMPFAIL) of a process that leaves because its device context is dead."""
+
+BEAT = 1.0
+"""Seconds between two signs of life of a long test."""
 
 # Names of the steps that are no test of the catalogue, yet can fail, crash or hang like one.
 IMPORT = "import-torch"
@@ -64,6 +74,8 @@ def arguments(argv):
     parser.add_argument("--skip", action="append", default=[], help="NAME@DEVICE, already done")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds after which the stacks are written")
+    parser.add_argument("--minutes", type=float, default=5.0, help="length of the tests of endurance (level 3), a device")
+    parser.add_argument("--speed", action="store_true", help="measure how fast it is")
     parser.add_argument("--list", action="store_true")
     return parser.parse_args(argv)
 
@@ -71,11 +83,12 @@ def arguments(argv):
 def wanted(options):
     """Entries of the catalogue at that level that match `--only` (which, alone, reaches into every level)."""
     entries = []
-    for entry in part("smoke_catalogue").CATALOGUE:
+    catalogue = part("speed_catalogue" if options.speed else "smoke_catalogue").CATALOGUE
+    for entry in catalogue:
         if options.only:
             if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in options.only):
                 entries.append(entry)
-        elif entry.level <= options.level:
+        elif options.speed or entry.level <= options.level:
             entries.append(entry)
     return entries
 
@@ -155,6 +168,42 @@ def find_devices():
     return found
 
 
+def describe(label):
+    """What the device is, for those who watch it from outside; nothing where it does not tell."""
+    import torch
+
+    kind = label.split(":")[0]
+    told = {"device": label}
+    try:
+        if kind in ("cuda", "xpu"):
+            backend = getattr(torch, kind)
+            index = torch.device(label).index or 0
+            properties = backend.get_device_properties(index)
+            told["name"] = properties.name
+            told["memory"] = int(properties.total_memory)
+            told["multiprocessors"] = getattr(properties, "multi_processor_count", None)
+            told["bus_id"] = bus_id(index) if kind == "cuda" and not getattr(torch.version, "hip", None) else None
+    except Exception:
+        pass  # a device that does not answer fails its first test, with the reason
+    emit("device", **told)
+
+
+def bus_id(index):
+    """PCI address of a CUDA device, from the driver: it counts as torch does, CUDA_VISIBLE_DEVICES included."""
+    import ctypes
+
+    if sys.platform == "win32":
+        driver = ctypes.WinDLL("nvcuda.dll")
+    else:
+        driver = ctypes.CDLL("libcuda.so.1")
+    device, text = ctypes.c_int(), ctypes.create_string_buffer(32)
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), ctypes.c_int(index)):
+        return None
+    if driver.cuDeviceGetPCIBusId(text, ctypes.c_int(len(text)), device):
+        return None
+    return text.value.decode("ascii").lower()
+
+
 def first_work(context):
     """The smallest work: a kernel, and its result brought back."""
     import torch
@@ -221,6 +270,20 @@ class Runner(object):
     def one(self, entry, label):
         """Runs one test; False when the device is dead afterwards."""
         context = self.make_context(label, self.options.seed, entry.name)
+        context.minutes = getattr(self.options, "minutes", context.minutes)
+        patience = self.options.limit * entry.patience
+        last = [0.0]
+
+        def beat(share, text):
+            if time.time() - last[0] > BEAT:
+                last[0] = time.time()
+                emit("progress", name=entry.name, device=label, share=round(min(share, 1.0), 3), text=text)
+                Watch(patience).__enter__()  # from now on again; the one around the test ends it
+
+        def measured(name, value, unit, **more):
+            emit("measure", name=name, device=label, value=value, unit=unit, **more)
+
+        context.beat, context.measured = beat, measured
 
         def body():
             select(context)
@@ -261,6 +324,9 @@ def main(argv):
         good, found = attempt(FIND, ANY, options.limit, _Found)
         devices = found.labels if good else ["cpu"]
     pairs = [(entry.name, label) for entry, label in plan(entries, devices)]
+    if options.speed or options.level >= 3:
+        for label in devices:
+            describe(label)
     emit("smoke", seed=options.seed, level=options.level, torch=_import_torch(), plan=pairs)
     if not Runner(options, entries, devices).run():
         return RESTART_CODE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.rules import build, code, driver, install, library, platform, runtime, unexplained
+from envcheck.rules import build, code, driver, install, library, performance, platform, runtime, unexplained
 from envcheck.rules.base import Rule, Unknown, evaluate
 
 __all__ = ["RULES", "Rule", "Unknown", "evaluate"]
@@ -14,6 +14,7 @@ RULES: tuple[Rule, ...] = (
     *driver.RULES,
     *platform.RULES,
     *runtime.RULES,
+    *performance.RULES,
     *code.RULES,
     *unexplained.RULES,
 )

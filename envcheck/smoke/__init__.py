@@ -38,6 +38,8 @@ def arguments(
     only: Sequence[str] = (),
     seed: int | None = None,
     limit: float = TEST_LIMIT,
+    minutes: float | None = None,
+    speed: bool = False,
     skip: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
     """The payload's command line, without interpreter and file; also what follows `--then` of the probe."""
@@ -48,6 +50,10 @@ def arguments(
         words += ["--only", pattern]
     if seed is not None:
         words += ["--seed", str(seed)]
+    if minutes is not None:
+        words += ["--minutes", str(minutes)]
+    if speed:
+        words.append("--speed")
     for name, device in skip:
         words += ["--skip", f"{name}@{device}"]
     return words

@@ -31,6 +31,8 @@ HANGS_IN_A_ROW = 2
 
 OnCheck = Callable[[Check], None]
 OnStart = Callable[[str, str], None]
+OnProgress = Callable[[str, str, float, str], None]
+"""Test, device, share that is done, what it does."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,10 @@ class Entry:
     sentence: str
 
 
-def list_checks(level: int = 99) -> tuple[Entry, ...]:
-    """All smoke tests up to a level, in the order of running."""
-    done = run([sys.executable, str(PAYLOAD), "--list", "--level", str(level)], timeout=30.0)
+def list_checks(level: int = 99, *, speed: bool = False) -> tuple[Entry, ...]:
+    """All smoke tests up to a level, in the order of running; or what is measured."""
+    words = ["--list", "--level", str(level), *(["--speed"] if speed else [])]
+    done = run([sys.executable, str(PAYLOAD), *words], timeout=30.0)
     documents = [d for d in map(_document, done.stdout.splitlines()) if d is not None and d.get("stage") == "entry"]
     return tuple(Entry(name=d["name"], level=d["level"], sentence=d["sentence"]) for d in documents)
 
@@ -57,16 +60,20 @@ def run_smoke(
     only: Sequence[str] = (),
     seed: int | None = None,
     limit: float = TEST_LIMIT,
+    minutes: float | None = None,
+    speed: bool = False,
     timeout: float = 1800.0,
     env: Mapping[str, str] | None = None,
     session: Session | None = None,
     on_check: OnCheck | None = None,
     on_start: OnStart | None = None,
+    on_progress: OnProgress | None = None,
     payload: Path = PAYLOAD,
 ) -> tuple[Check, ...]:
     """All checks, in the order they were made. `timeout` bounds the whole, `limit` each test.
 
-    `session`: one that was begun elsewhere (in the doctor's probe) and broke off; only what is missing is run.
+    `minutes`: how long the tests of endurance go on, on each device. `speed`: measure instead; what comes out stands
+    in the session. `session`: one that was begun elsewhere (in the doctor's probe) and broke off; only what is missing is run.
 
     Raises:
         TargetError: the interpreter could not be started.
@@ -74,13 +81,21 @@ def run_smoke(
     driver = _Driver(
         python=Path(python),
         payload=payload,
-        options={"level": level, "devices": tuple(devices), "only": tuple(only), "limit": limit},
+        options={
+            "level": level,
+            "devices": tuple(devices),
+            "only": tuple(only),
+            "limit": limit,
+            "minutes": minutes,
+            "speed": speed,
+        },
         limit=limit,
         deadline=time.monotonic() + timeout,
         env=env,
         session=session or Session(seed=seed),
         on_check=on_check,
         on_start=on_start,
+        on_progress=on_progress,
     )
     driver.run()
     return tuple(driver.session.checks)
@@ -99,6 +114,7 @@ class _Driver:
     session: Session
     on_check: OnCheck | None
     on_start: OnStart | None
+    on_progress: OnProgress | None = None
 
     def run(self) -> None:
         while not self.session.finished:
@@ -129,7 +145,11 @@ class _Driver:
         if not child.started:
             assert child.failure is not None
             raise TargetError(f"{self.python} cannot be started: {child.failure.reason}")
-        return self._follow(child, events)
+        try:
+            return self._follow(child, events)
+        except BaseException:
+            child.kill()  # it leads a session of its own: an interruption from the keyboard does not reach it
+            raise
 
     def _follow(self, child: Running, events: queue.Queue[str]) -> Completed:
         since = time.monotonic()
@@ -167,6 +187,8 @@ class _Driver:
             self.on_check(check)
         if self.session.open is not None and self.on_start is not None and document.get("stage") == "check-start":
             self.on_start(*self.session.open)
+        if self.session.open is not None and self.on_progress is not None and document.get("stage") == "progress":
+            self.on_progress(*self.session.open, float(document.get("share") or 0.0), str(document.get("text") or ""))
         return True
 
     def _report(self, check: Check | None) -> None:

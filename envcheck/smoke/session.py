@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envcheck.facts import Check
+import msgspec
+
+from envcheck.facts import Check, Measurement
 from envcheck.process import Completed
 
 IMPORT_TORCH = "import-torch"
@@ -30,6 +32,9 @@ class Session:
     """The test that was begun and not yet answered."""
     patience: float = 1.0
     """How many times the limit it may take."""
+    measurements: list[Measurement] = field(default_factory=list)
+    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What torch says about each device, where the payload was asked to tell."""
     finished: bool = False
     restart: str | None = None
     """Why the payload asks to be started again."""
@@ -54,11 +59,25 @@ class Session:
                     detail=document.get("detail"),
                 )
             )
+        elif stage == "measure":
+            self._measure(document)
+        elif stage == "device":
+            self.devices[str(document.get("device"))] = dict(document)
         elif stage == "check-restart":
             self.restart = str(document.get("reason"))
         elif stage == "smoke-end":
             self.finished = True
         return None
+
+    def _measure(self, document: Mapping[str, Any]) -> None:
+        try:
+            made = msgspec.convert({k: v for k, v in document.items() if k != "stage"}, Measurement)
+        except msgspec.ValidationError:
+            return  # a half line: it is missing then, and nothing is told about it
+        # A process that is started again measures what it had not finished once more.
+        same = (made.name, made.device, made.case)
+        self.measurements = [m for m in self.measurements if (m.name, m.device, m.case) != same]
+        self.measurements.append(made)
 
     def add(self, check: Check) -> Check | None:
         """Keeps a check; the steps that are no tests only when they went wrong."""

@@ -16,14 +16,21 @@ from faults_level1 import FAULTS as LEVEL_1
 from faults_level1 import philox_rand
 from faults_level2 import FAULTS as LEVEL_2
 from faults_level2 import PRETENDED_LEVEL_2
+from faults_level3 import FAULTS as LEVEL_3
 
-FAULTS = LEVEL_1 + LEVEL_2
+FAULTS = LEVEL_1 + LEVEL_2 + LEVEL_3
+
+# Endurance in a moment: a round of all patterns over little memory, and a few products.
+kit.support.Context.memory_bytes = 3 << 20
+kit.support.Context.product_size = 48
+MINUTES = 0.02
 
 
 def judge(device, seed, level=1, only=(), skip=()):
     """The checks of one run in this process, as the payload reports them."""
     events = []
     words = ["--device", device, "--seed", str(seed), "--level", str(level), "--limit", "100000"]
+    words += ["--minutes", str(MINUTES)]
     options = kit.smoke_device.arguments(
         words
         + [word for name in only for word in ("--only", name)]

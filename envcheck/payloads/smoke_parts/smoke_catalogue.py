@@ -63,5 +63,7 @@ CATALOGUE = (
     _entry("all-reduce", 2, "smoke_gpu:all_reduce_gloo", "two processes add up their tensors (gloo)", once="cpu", patience=2),
     _entry("peer-copies", 2, "smoke_gpu:peer_copies", "bytes survive the way from each GPU to each other", once="cuda"),
     _entry("nccl", 2, "smoke_gpu:all_reduce_nccl", "all GPUs add up their tensors (NCCL)", once="cuda"),
+    _entry("memory", 3, "smoke_endurance:memory", "patterns over most of the free memory come back bit by bit", patience=3),
+    _entry("products", 3, "smoke_endurance:products", "the same products at full load are the same bits for minutes", patience=3),
     _entry("torchvision-import", 1, "smoke_loading:torchvision_import", "`import torchvision` works", once="any", patience=2),
 )

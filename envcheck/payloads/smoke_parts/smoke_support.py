@@ -55,6 +55,16 @@ def gamma(n, unit):
 class Context(object):
     """One device and one test. `kind` is "cpu", "cuda", "xpu" or "mps"; `backend` is torch.cuda and its like."""
 
+    minutes = 5.0
+    """How long the tests of endurance go on."""
+    memory_bytes = None
+    """How much memory they take; None: most of what is free."""
+    product_size = None
+    """Rows and columns of their matrices; None: what keeps the device busy."""
+    batch_size = None
+    image_sides = None
+    """Of the measurements: images in a batch; sides of images before and after cropping. None: the usual ones."""
+
     def __init__(self, label, seed, name, device=None, backend=None):
         self.label = label
         self.kind = label.split(":")[0]
@@ -65,6 +75,12 @@ class Context(object):
         self.seed = zlib.crc32(("%d %s %s" % (seed, name, label)).encode("utf-8")) & 0x7FFFFFFF
         self.random = torch.Generator()
         self.random.manual_seed(self.seed)
+
+    def beat(self, share, text):
+        """A long test says that it lives, how far it is (0 to 1) and what it does; whoever runs it puts this in place."""
+
+    def measured(self, name, value, unit, **more):
+        """A measurement is told; whoever runs the tests puts this in place."""
 
     @property
     def hip(self):

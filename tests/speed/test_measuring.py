@@ -1,0 +1,108 @@
+"""Every measurement is made by a real torch, small; broken lines and processes that start again spoil nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from envcheck.smoke import Session, list_checks, run_smoke
+from envcheck.smoke.attended import cpu_before, ecc_checks
+from envcheck.facts import UnderLoad
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def session(python_with_torch: str) -> Session:
+    made = Session(seed=1)
+    only = [e.name for e in list_checks(speed=True) if e.name != "compile"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run_smoke(python_with_torch, speed=True, devices=("cpu",), only=only, session=made, payload=HERE / "small_payload.py", env=env)
+    return made
+
+
+@pytest.mark.torch
+def test_everything_is_measured(session: Session) -> None:
+    assert [(c.name, c.status) for c in session.checks if c.status not in ("passed", "skipped")] == []
+    names = {m.name for m in session.measurements}
+    assert {"copy-within", "matmul-fp32", "operation", "training-fp32", "threads", "dataloader", "dataloader-best"} <= names
+    assert "disk-read" in names or any(c.name == "disk" and c.status == "skipped" and c.detail for c in session.checks)
+
+
+@pytest.mark.torch
+def test_rates_are_numbers_between_their_lowest_and_highest(session: Session) -> None:
+    for item in session.measurements:
+        assert math.isfinite(item.value) and item.value >= 0, item
+        if item.low is not None and item.high is not None:
+            assert item.low <= item.value * 1.001 and item.value <= item.high * 1.001, item
+            assert item.samples >= 3
+
+
+@pytest.mark.torch
+def test_loader_settings_are_told_each(session: Session) -> None:
+    cases = [m.case for m in session.measurements if m.name == "dataloader"]
+    assert cases == ["workers=0", "workers=1"]
+    best = next(m for m in session.measurements if m.name == "dataloader-best")
+    assert best.value in (0.0, 1.0)
+
+
+@pytest.mark.torch
+@pytest.mark.skipif("ENVCHECK_SLOW" not in os.environ, reason="the compiler takes a minute: set ENVCHECK_SLOW to run it")
+def test_the_gain_of_the_compiler(python_with_torch: str) -> None:
+    made = Session(seed=1)
+    run_smoke(python_with_torch, speed=True, devices=("cpu",), only=("compile",), session=made, payload=HERE / "small_payload.py")
+    assert [c.status for c in made.checks] == ["passed"], made.checks
+    assert {m.name for m in made.measurements} == {"training-compiled", "compile-gain"}
+
+
+def test_a_measurement_that_is_made_again_replaces_the_first() -> None:
+    made = Session()
+    first = {"stage": "measure", "name": "matmul-fp32", "device": "cpu", "value": 1.0, "unit": "TFLOP/s"}
+    made.feed(first)
+    made.feed({**first, "value": 2.0})
+    made.feed({**first, "name": "threads", "case": "threads=1"})
+    made.feed({**first, "name": "threads", "case": "threads=2"})
+    made.feed({"stage": "measure", "name": "matmul-fp16", "device": "cpu", "value": "fast"})
+    assert [(m.name, m.case, m.value) for m in made.measurements] == [
+        ("matmul-fp32", None, 2.0), ("threads", "threads=1", 1.0), ("threads", "threads=2", 1.0),
+    ]  # fmt: skip
+
+
+def test_errors_of_the_memory_that_came_are_a_failure() -> None:
+    loads = [UnderLoad(device="cuda:0", ecc_uncorrected_new=0), UnderLoad(device="cuda:1", ecc_uncorrected_new=3), UnderLoad(device="cuda:2")]
+    (check,) = ecc_checks(loads)
+    assert (check.device, check.status) == ("cuda:1", "failed")
+    assert check.detail.startswith("3 ")
+
+
+def test_the_load_of_the_cpu_is_a_percentage() -> None:
+    assert 0 <= cpu_before().value <= 100
+
+
+def test_list_names_the_measurements(envcheck_cli) -> None:
+    document = json.loads(envcheck_cli("smoke", "--speed", "--list", "--json").stdout)
+    assert [t["name"] for t in document["tests"]] == [e.name for e in list_checks(speed=True)]
+    assert envcheck_cli("smoke", "--speed", "--only", "softmax").returncode == 2
+
+
+@pytest.mark.torch
+def test_the_command_tells_measurements_findings_and_facts(envcheck_cli, python_with_torch: str) -> None:
+    done = envcheck_cli("smoke", "--speed", "--only", "launch", "--device", "cpu", "--python", python_with_torch, "--json", timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert [c["name"] for c in document["checks"]] == ["launch"]
+    assert {m["name"] for m in document["measurements"]} == {"cpu-busy-before", "operation"}
+    assert document["facts"]["speed"] == document["measurements"]
+    assert document["findings"] == []
+
+
+@pytest.mark.torch
+def test_endurance_from_the_command_line(envcheck_cli, python_with_torch: str) -> None:
+    words = ("--level", "3", "--minutes", "0.03", "--only", "products", "--device", "cpu", "--python", python_with_torch, "--no-color", "-v")
+    done = envcheck_cli("smoke", *words, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "products of 512 x 512" in done.stdout
