@@ -31,6 +31,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "diff",
         "What differs between two machines, and which difference explains a fault.",
     ),
+    "reference": (
+        "envcheck.cli.reference",
+        "reference",
+        "A seeded training that proves this installation: the same bits, the right numbers.",
+    ),
     "diagnose": ("envcheck.cli.diagnose", "diagnose", "Judge what somebody pasted into a bug report."),
     "explain": ("envcheck.cli.explain", "explain", "What a rule means, how to confirm it, how to mend it."),
     "facts": ("envcheck.cli.facts", "facts", "A snapshot of everything that is known about this machine."),
