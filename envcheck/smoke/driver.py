@@ -149,6 +149,7 @@ class _Driver:
             return self._follow(child, events)
         except BaseException:
             child.kill()  # it leads a session of its own: an interruption from the keyboard does not reach it
+            child.wait(1.0)
             raise
 
     def _follow(self, child: Running, events: queue.Queue[str]) -> Completed:

@@ -70,4 +70,11 @@ FAULTS = [
         GPU,
         once("aten::mm", last_bit_of_one_element, (torch.bfloat16,), skip=2),
     ),
+    ("memory: one bit flips on a Mac", "memory", "mps", once("aten::copy_", bit_of_a_word, I64, skip=9)),
+    (
+        "products: the last bit on a Mac, once",
+        "products",
+        "mps",
+        once("aten::mm", last_bit_of_one_element, (torch.float16,), skip=4),
+    ),
 ]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from envcheck.smoke import Session, list_checks, run_smoke
 from envcheck.smoke.attended import cpu_before, ecc_checks
-from envcheck.facts import UnderLoad
+from envcheck.facts import Facts, Measurement, UnderLoad, to_json
 
 HERE = Path(__file__).parent
 
@@ -106,3 +108,69 @@ def test_endurance_from_the_command_line(envcheck_cli, python_with_torch: str) -
     done = envcheck_cli("smoke", *words, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "products of 512 x 512" in done.stdout
+
+
+LONG = """
+import json, os, sys, time
+def emit(stage, **values):
+    print("@envcheck@ " + json.dumps(dict(values, stage=stage)), flush=True)
+emit("smoke", seed=5, torch="1.2.3", plan=[["memory", "cpu"]])
+emit("check-start", name="memory", device="cpu")
+for step in range(8):
+    time.sleep(0.25)
+    emit("progress", name="memory", device="cpu", share=step / 8, text=str(os.getpid()))
+if sys.argv.count("--silent"):
+    time.sleep(60)
+emit("check", name="memory", device="cpu", status="passed", seconds=2.0)
+emit("smoke-end")
+"""
+
+
+def test_a_long_test_that_gives_signs_of_life_is_no_hang(tmp_path: Path) -> None:
+    path = tmp_path / "payload.py"
+    path.write_text(LONG)
+    seen: list[tuple] = []
+    (check,) = run_smoke(sys.executable, payload=path, limit=1.0, on_progress=lambda *event: seen.append(event))
+    assert check.status == "passed"
+    assert [share for _, _, share, _ in seen] == [step / 8 for step in range(8)]
+    assert {(name, device) for name, device, _, _ in seen} == {("memory", "cpu")}
+
+
+def test_and_one_that_stops_giving_them_is(tmp_path: Path) -> None:
+    path = tmp_path / "payload.py"
+    path.write_text(LONG.replace('sys.argv.count("--silent")', "True"))
+    (check,) = run_smoke(sys.executable, payload=path, limit=1.0)
+    assert check.status == "timeout"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process ids")
+def test_an_interruption_from_the_keyboard_ends_the_payload_too(tmp_path: Path) -> None:
+    path = tmp_path / "payload.py"
+    path.write_text(LONG)
+    pids: list[int] = []
+
+    def interrupt(name: str, device: str, share: float, text: str) -> None:
+        pids.append(int(text))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_smoke(sys.executable, payload=path, limit=5.0, on_progress=interrupt)
+    for _ in range(50):
+        try:
+            state = Path(f"/proc/{pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            state = "gone"
+        if state in ("gone", "Z"):
+            break
+        time.sleep(0.1)
+    assert state in ("gone", "Z")
+
+
+def test_the_doctor_judges_measurements_that_were_kept(envcheck_cli, tmp_path: Path) -> None:
+    slow = UnderLoad(device="cuda:0", name="NVIDIA GeForce RTX 4090", multiprocessors=128, samples=5, power_limit=150.0, power_default_limit=450.0)
+    rate = Measurement(name="matmul-bf16", device="cuda:0", value=19.0, unit="TFLOP/s")
+    (tmp_path / "speed.json").write_bytes(to_json(Facts(speed=(rate,), under_load=(slow,))))
+    document = json.loads(envcheck_cli("doctor", "--facts", str(tmp_path / "speed.json"), "--json").stdout)
+    assert [f["seen"] for f in document["findings"] if f["rule"] == "gpu-slow"] == [
+        "cuda:0: bf16: 19 TFLOP/s, 12 % of what this card gives (165.2); power limit 150 of 450 W"
+    ]

@@ -47,6 +47,8 @@ def memory(ctx):
     rounds, salt = 0, 1
     while rounds == 0 or time.time() < until:
         patterns = _fixed() + _addressed(salt)
+        if ctx.kind == "mps":
+            patterns = [_through_host(pattern) for pattern in patterns]
         for number, pattern in enumerate(patterns):
             _pass(ctx, chunks, scratch, pattern, found, (rounds, number, len(patterns)))
             if rounds and time.time() > until:
@@ -110,6 +112,18 @@ def _addressed(salt):
         ("complement of the address", complement, None),
         ("scattered address", scattered, None),
     ]
+
+
+def _through_host(pattern):
+    """The pattern made on the CPU and copied: Metal's graphs hold whole numbers of a call as floating-point ones."""
+    name, write, _ = pattern
+
+    def copied(chunk, address):
+        image = torch.empty(chunk.numel(), dtype=torch.int64)
+        write(image, address)
+        chunk.copy_(image)
+
+    return name, copied, None
 
 
 def _signed(word):
@@ -319,13 +333,21 @@ def _precisions(ctx):
 
 
 def _job(ctx, precision, random):
-    n = ctx.product_size or (512 if ctx.kind == "cpu" else 2048 if ctx.kind == "mps" else 4096)
+    n = ctx.product_size or _size_of_product(ctx)
     try:
         return _Job(ctx, precision, n, random)
     except (RuntimeError, TypeError) as error:
         if lacking(error):
             return None
         raise
+
+
+def _size_of_product(ctx):
+    """Large enough that comparing takes little of the time, small enough to fit."""
+    if ctx.kind in ("cpu", "mps"):
+        return 512 if ctx.kind == "cpu" else 2048
+    memory = getattr(ctx.backend.get_device_properties(ctx.device), "total_memory", 0)
+    return 8192 if memory >= 16 << 30 else 4096
 
 
 def _bits(tensor):
@@ -341,11 +363,8 @@ class _Job(object):
 
     def __init__(self, ctx, precision, n, random):
         self.precision, self.n = precision, n
-        # Products of whole numbers to 3 add up to at most 9 n, which fp32 sums hold exactly; so does fp16 what of it
-        # really comes (a deviation of 4 sqrt(n), 256 for 4096, where 2048 is exact).
-        make = ctx.normal if random else (lambda *shape: ctx.integers(-3, 3, *shape))
-        self.left, _ = ctx.put(make(n, n), precision)
-        self.right, _ = ctx.put(make(n, n), precision)
+        torch.manual_seed(ctx.seed)
+        self.left, self.right = [self._factor(ctx, random) for _ in range(2)]
         self.out = ctx.poisoned((n, n), DTYPE[precision])
         self.want = ctx.poisoned((n, n), DTYPE[precision])
         torch.mm(self.left, self.right, out=self.want)
@@ -354,6 +373,14 @@ class _Job(object):
         self.count = self.products_wrong = self.elements_wrong = 0
         self.rates = []
         self.seconds = 0.0
+
+    def _factor(self, ctx, random):
+        # Products of whole numbers to 3 add up to at most 9 n, which fp32 sums hold exactly; so does fp16 what of it
+        # really comes (a deviation of 4 sqrt(n), 362 for 8192, where 2048 is exact).
+        shape, dtype = (self.n, self.n), DTYPE[self.precision]
+        if random:
+            return torch.randn(*shape, device=ctx.device).to(dtype)
+        return torch.randint(-3, 4, shape).to(dtype).to(ctx.device)
 
     def run(self, ctx, seconds, before, part):
         """Products for that time; the counters stay on the device and are fetched now and then."""

@@ -4,7 +4,8 @@ import os
 import time
 
 WARM = 0.15
-"""Seconds: kernels are loaded, clocks rise, caches and allocators fill."""
+WARM_DEVICE = 0.5
+"""Seconds: kernels are loaded, caches and allocators fill, and the clock of a GPU rises."""
 SAMPLE = 0.02
 """A sample is made of as many calls as take this long: clocks and the start of a kernel do not matter then."""
 
@@ -72,8 +73,9 @@ def _cpu_time():
 
 def _warm(ctx, work):
     """Seconds that a call takes once it is warm."""
+    warm = WARM if ctx.kind == "cpu" else WARM_DEVICE
     begun, calls, last = time.time(), 0, 0.0
-    while calls < 2 or time.time() - begun < WARM:
+    while calls < 2 or time.time() - begun < warm:
         start = time.time()
         work()
         ctx.synchronize()
