@@ -43,9 +43,11 @@ def gpu_throttled(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
             continue
         what = "thermal" if hot >= peak.OFTEN else "power brake or hardware slowdown"
         degrees = f", {load.temperature_max:.0f} C at most" if load.temperature_max is not None else ""
+        board = matrix.gpu(load.name) if load.name else None
+        laptop = board is not None and board.segment == "laptop"
         clock = f", SM clock {load.clocks_sm} of {load.clocks_sm_max} MHz" if load.clocks_sm else ""
         yield rule.finding(
-            "warning",
+            "note" if laptop else "warning",  # a laptop's cooling is not made for full load that lasts
             title=f"{load.device} is throttled: {what}.",
             seen=f"{load.device}: {', '.join(load.throttle or ())} in {100 * share:.0f} % of {load.samples} readings "
             f"under load{degrees}{clock}",

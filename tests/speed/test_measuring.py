@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck import process
 from envcheck.smoke import Session, list_checks, run_smoke
 from envcheck.smoke.attended import cpu_before, ecc_checks
 from envcheck.facts import Facts, Measurement, UnderLoad, to_json
@@ -174,3 +175,40 @@ def test_the_doctor_judges_measurements_that_were_kept(envcheck_cli, tmp_path: P
     assert [f["seen"] for f in document["findings"] if f["rule"] == "gpu-slow"] == [
         "cuda:0: bf16: 19 TFLOP/s, 12 % of what this card gives (165.2); power limit 150 of 450 W"
     ]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("capability", "precisions"),
+    [
+        ("7 5", ["matmul-fp32", "matmul-fp16"]),
+        ("8 0", ["matmul-fp32", "matmul-tf32", "matmul-fp16", "matmul-bf16"]),
+        ("9 0", ["matmul-fp32", "matmul-tf32", "matmul-fp16", "matmul-bf16", "matmul-fp8"]),
+    ],
+)
+def test_on_a_pretended_gpu(python_with_torch: str, capability: str, precisions: list[str]) -> None:
+    words = [python_with_torch, HERE / "pretended.py", *capability.split(), "copy", "matmul", "launch", "training"]
+    done = process.run(words, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.ok, done.stderr[-3000:]
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    checks = [e for e in events if e["stage"] == "check" and e["name"] != "first-work"]
+    assert [(c["name"], c["status"]) for c in checks] == [(n, "passed") for n in ("copy", "matmul", "launch", "training")], checks
+    names = [e["name"] for e in events if e["stage"] == "measure"]
+    both = [f"copy-{way}-device-{how}" for how in ("pageable", "pinned") for way in ("to", "from")]
+    assert [n for n in names if n.startswith("copy")] == [*both, "copy-within"]
+    # This torch may refuse 8-bit products on the CPU, where the pretended GPU's tensors are; that is told, not measured.
+    refused = "fp8: 8-bit products" in checks[1]["detail"]
+    assert [n for n in names if n.startswith("matmul")] == [p for p in precisions if not (refused and p.endswith("fp8"))]
+    assert {"operation", "round-trip", "training-fp32", "training-amp", "amp-gain"} <= set(names)
+    assert ("training-tf32" in names) == (capability >= "8 0")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("room", "found"),
+    [(256, {"batch": 256, "product": "CUDA out of memory"}), (100, {"batch": 64, "product": "CUDA out of memory"}), (32, {"batch": "CUDA out of memory", "product": "CUDA out of memory"})],
+)
+def test_what_fits_is_measured(python_with_torch: str, room: int, found: dict) -> None:
+    done = process.run([python_with_torch, HERE / "little_memory.py", str(room)], timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.ok, done.stderr[-2000:]
+    assert json.loads(done.stdout) == found

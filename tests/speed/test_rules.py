@@ -129,6 +129,13 @@ def test_two_readings_are_not_enough_to_speak_of_heat() -> None:
     assert list(findings(machine(samples=3, throttle={"HW Thermal Slowdown": 1.0}))) == ["gpu-throttled"]
 
 
+def test_a_laptop_that_becomes_hot_is_a_note() -> None:
+    laptop = {"name": "NVIDIA GeForce RTX 4090 Laptop GPU", "multiprocessors": 76}
+    found = findings(machine(throttle={"SW Thermal Slowdown": 0.9}, **laptop))["gpu-throttled"]
+    assert found.severity == "note"
+    assert findings(machine(throttle={"SW Thermal Slowdown": 0.9}))["gpu-throttled"].severity == "warning"
+
+
 def test_a_lower_power_limit_that_is_not_reached_costs_nothing() -> None:
     assert findings(machine(power_limit=350.0)) == {}
 

@@ -1,5 +1,6 @@
 """Rates of the hardware: copies, products by precision, small operations, threads."""
 
+import math
 import os
 import time
 
@@ -113,8 +114,13 @@ def _fastest(ctx, precision):
     best = None
     with Switched(*_settings(precision == "tf32")):
         for size in sizes:
-            work = _product(ctx, precision, size)
-            times = measure(ctx, work, seconds=0.5, least=5, threads=torch.get_num_threads())
+            try:
+                work = _product(ctx, precision, size)
+                times = measure(ctx, work, seconds=0.5, least=5, threads=torch.get_num_threads())
+            except RuntimeError as error:
+                if best is not None and "memory" in str(error).lower():
+                    break  # a small card: what fits is measured
+                raise
             rate = times.rate(2.0 * size ** 3 / 1e12)[0]
             if best is None or rate > best[0]:
                 best = (rate, times, size)
@@ -205,11 +211,29 @@ def launch(ctx):
 
 
 def usable_cores():
-    """Logical cores that this process may run on."""
+    """Logical cores that this process may run on, a container's share of their time included."""
     try:
-        return len(os.sched_getaffinity(0))
+        cores = len(os.sched_getaffinity(0))
     except AttributeError:
-        return os.cpu_count() or 1
+        cores = os.cpu_count() or 1
+    quota = _quota()
+    return cores if quota is None else max(1, min(cores, int(math.ceil(quota))))
+
+
+def _quota():
+    """Cores' worth of time that the control group allows; None = no limit, or none that shows."""
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as lines:
+            most, period = lines.read().split()
+        return int(most) / float(period)
+    except (OSError, ValueError):
+        pass  # another version of control groups, or "max"
+    try:
+        with open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") as first, open("/sys/fs/cgroup/cpu/cpu.cfs_period_us") as second:
+            most, period = int(first.read()), int(second.read())
+        return most / float(period) if most > 0 and period > 0 else None
+    except (OSError, ValueError):
+        return None
 
 
 def threads(ctx):

@@ -14,6 +14,7 @@ from speed_timing import measure, tell
 
 BATCH = {"cpu": 32}
 BATCH_OF_A_DEVICE = 1024
+SMALLEST = 64
 
 
 def _reference():
@@ -30,13 +31,31 @@ def _reference():
     return sys.modules[name]
 
 
+def _fitting(ctx):
+    """The training with the largest batch that the memory has room for, a quarter at a time."""
+    size = ctx.batch_size or BATCH.get(ctx.kind, BATCH_OF_A_DEVICE)
+    while True:
+        try:
+            job = _Training(ctx, size)
+            job.step()
+            ctx.synchronize()
+            return job
+        except RuntimeError as error:
+            if "memory" not in str(error).lower() or size <= SMALLEST:
+                raise
+            reason = first_line(error)
+        job = None  # outside of the handler, whose traceback holds the tensors
+        size = size // 4
+        ctx.beat(0.0, "batches of %d: %s" % (size, reason))
+
+
 class _Training(object):
     """A model, its optimiser and one batch of random images."""
 
-    def __init__(self, ctx):
+    def __init__(self, ctx, size):
         self.ctx = ctx
         torch.manual_seed(ctx.seed)
-        self.size = ctx.batch_size or BATCH.get(ctx.kind, BATCH_OF_A_DEVICE)
+        self.size = size
         self.model = _reference().SimpleCNN().to(ctx.device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
         self.images = torch.randn(self.size, 3, 32, 32, device=ctx.device)
@@ -64,7 +83,7 @@ def _half(ctx):
 
 def training(ctx):
     """In fp32 (TF32 off, then on where there is any), and with autocast."""
-    job = _Training(ctx)
+    job = _fitting(ctx)
     threads = torch.get_num_threads()
     told, plain = [], None
     cudnn = torch.backends.cudnn
@@ -101,7 +120,7 @@ def compiled(ctx):
     if ctx.kind == "mps":
         raise Skip("torch.compile for Metal is a prototype")
     _compiler_there(ctx)
-    job = _Training(ctx)
+    job = _fitting(ctx)
     threads = torch.get_num_threads()
     dtype = None if ctx.kind == "cpu" else _half(ctx)
     eager = measure(ctx, lambda: job.step(dtype=dtype), seconds=1.0, least=3, threads=threads)
