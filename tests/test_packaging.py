@@ -14,6 +14,8 @@ import pytest
 
 from envcheck.process import run
 
+pytestmark = pytest.mark.xdist_group("packaging")  # one worker: the expensive fixture is made once
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
