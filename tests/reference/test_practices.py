@@ -12,7 +12,7 @@ import pytest
 from envcheck.process import run
 
 HERE = Path(__file__).resolve().parent
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("practices")]  # one worker: the fixture is made once
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ SEEDS = int(os.environ.get("ENVCHECK_SMOKE_SEEDS", "2"))
 # Backends of attention that refuse tensors on the CPU, so no fault can be planted without their hardware.
 NEED_HARDWARE = {"attention-efficient", "attention-cudnn"}
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("smoke-faults")]  # one worker: the fixture is made once
 
 
 def _lines(python: str, *arguments: str, timeout: float) -> list[dict]:
