@@ -37,7 +37,7 @@ def smoke(
         ),
     ] = 1,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.01, help="Level 3: memory and full load, so long on each device.")
+        float, typer.Option("--minutes", min=0.01, help="Level 3: so long on each device, and on all GPUs at once.")
     ] = 5.0,
     speed: Annotated[
         bool, typer.Option("--speed", help="Measure how fast each device is, and what it could give.")

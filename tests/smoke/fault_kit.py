@@ -6,6 +6,7 @@ surface does (`Replaced`). References are computed in fp64, so faults touch othe
 
 import contextlib
 import sys
+import types
 from pathlib import Path
 
 import torch
@@ -317,6 +318,18 @@ class PretendedGpu:
 
     def device_count(self):
         return 3
+
+    free = None
+    """Bytes of memory that are free; None = this torch does not tell."""
+
+    def mem_get_info(self, device=None):
+        return self.free, 24 << 30
+
+    def get_device_properties(self, device=None):
+        return types.SimpleNamespace(name="pretended", total_memory=8 << 30, multi_processor_count=46, is_integrated=0)
+
+    def empty_cache(self):
+        self.emptied = True
 
     def can_device_access_peer(self, one, two):
         return True

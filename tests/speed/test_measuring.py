@@ -212,3 +212,16 @@ def test_what_fits_is_measured(python_with_torch: str, room: int, found: dict) -
     done = process.run([python_with_torch, HERE / "little_memory.py", str(room)], timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.ok, done.stderr[-2000:]
     assert json.loads(done.stdout) == found
+
+
+@pytest.mark.torch
+def test_the_memory_test_leaves_room_for_others(python_with_torch: str) -> None:
+    done = process.run([python_with_torch, HERE / "room.py"], timeout=120)
+    assert done.ok, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    assert 66 < told["gpu"] < 68, "most of 80"
+    assert 2.5 < told["small"] < 3.4
+    assert told["none"] == 0
+    assert told["integrated"] == told["cpu"] == 1.0, "memory that programs share: a quarter of what is available"
+    assert told["full"].startswith("skipped"), "a GPU that others fill is not broken"
+    assert told["given_back"]

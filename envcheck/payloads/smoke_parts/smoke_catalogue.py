@@ -65,5 +65,6 @@ CATALOGUE = (
     _entry("nccl", 2, "smoke_gpu:all_reduce_nccl", "all GPUs add up their tensors (NCCL)", once="cuda"),
     _entry("memory", 3, "smoke_endurance:memory", "patterns over most of the free memory come back bit by bit", patience=3),
     _entry("products", 3, "smoke_endurance:products", "the same products at full load are the same bits for minutes", patience=3),
+    _entry("products-together", 3, "smoke_endurance:products_together", "the same on all GPUs at once", once="cuda", patience=3),
     _entry("torchvision-import", 1, "smoke_loading:torchvision_import", "`import torchvision` works", once="any", patience=2),
 )

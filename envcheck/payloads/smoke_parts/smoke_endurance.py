@@ -4,6 +4,7 @@ Every error is counted and told with its place; none is averaged away, and a tes
 how many there are and which bits they hit tells memory from heat from a broken line.
 """
 
+import copy
 import os
 import sys
 import time
@@ -40,6 +41,15 @@ def memory(ctx):
     and its complement, which show lines of the address that are stuck; the address times a random odd number, which is
     different for every word and in every round.
     """
+    try:
+        return _memory(ctx)
+    finally:
+        empty = getattr(ctx.backend, "empty_cache", None)
+        if ctx.kind != "cpu" and empty is not None:
+            empty()  # the caching allocator would keep nearly all memory of the device
+
+
+def _memory(ctx):
     until = time.time() + 60.0 * ctx.minutes * MEMORY_TIME
     chunks = _allocate(ctx)
     scratch = torch.empty_like(chunks[0])
@@ -178,7 +188,8 @@ class _Findings(object):
 def _allocate(ctx):
     """Chunks of int64 that together take the part of the free memory that may be taken."""
     wanted = ctx.memory_bytes if ctx.memory_bytes else _allowed(ctx)
-    expect(wanted >= 1 * MIB or ctx.memory_bytes, "only %s of memory are free" % _size(wanted))
+    if wanted < MIB:
+        raise Skip("no more than %s of memory may be taken" % _size(wanted))
     chunks = []
     while wanted >= WORD:
         size = min(wanted, CHUNK)
@@ -305,11 +316,49 @@ def products(ctx):
         expect(jobs, "no kind of product can be computed")
         share = seconds / len(jobs)
         for place, job in enumerate(jobs):
-            job.run(ctx, share, place / float(len(jobs)), 1.0 / len(jobs))
-    wrong = [job for job in jobs if job.products_wrong]
+            _keep_busy(ctx, [(ctx, job)], share, place / float(len(jobs)), 1.0 / len(jobs))
+    return _judge(jobs)
+
+
+def products_together(ctx):
+    """All GPUs at once: what a power supply, a switch or the air of the machine cannot bear shows only then."""
+    devices = ctx.peers()
+    if len(devices) < 2:
+        raise Skip("there is one GPU only")
+    work = []
+    with Switched(*_exactly()):
+        for device in devices:
+            there = copy.copy(ctx)
+            there.device = device
+            job = _job(there, _precisions(there)[0], not ctx.hip and device.type == "cuda")
+            if job is not None:
+                work.append((there, job))
+        expect(len(work) == len(devices), "no product can be computed on some of the GPUs")
+        _keep_busy(ctx, work, 60.0 * ctx.minutes * (1 - MEMORY_TIME), 0.0, 1.0)
+    return _judge([job for _, job in work], "GPU %d: ")
+
+
+def _keep_busy(ctx, work, seconds, before, part):
+    """Products for that time on one device or several; their counters are fetched now and then."""
+    begun, batch = time.time(), 1
+    while True:
+        start = time.time()
+        counters = [job.launch(there, batch) for there, job in work]
+        took = max(job.collect(counter, batch, start) for counter, (_, job) in zip(counters, work))
+        batch = max(1, min(4096, int(batch * 0.5 / took), 4 * batch))
+        over = time.time() - begun
+        ctx.beat(before + part * min(1.0, over / max(seconds, 1e-6)), "%s: %d products, %d wrong" % (
+            work[0][1].precision, sum(job.count for _, job in work), sum(job.products_wrong for _, job in work)))
+        if over >= seconds:
+            return
+
+
+def _judge(jobs, name=""):
+    named = [(name % place if name else "", job) for place, job in enumerate(jobs)]
+    wrong = [prefix + job.failure() for prefix, job in named if job.products_wrong]
     if wrong:
-        raise Wrong("; ".join(job.failure() for job in wrong))
-    return "; ".join(job.told() for job in jobs)
+        raise Wrong("; ".join(wrong))
+    return "; ".join(prefix + job.told() for prefix, job in named)
 
 
 def _exactly():
@@ -382,30 +431,27 @@ class _Job(object):
             return torch.randn(*shape, device=ctx.device).to(dtype)
         return torch.randint(-3, 4, shape).to(dtype).to(ctx.device)
 
-    def run(self, ctx, seconds, before, part):
-        """Products for that time; the counters stay on the device and are fetched now and then."""
-        begun = time.time()
-        batch = 1
-        while not self.rates or time.time() - begun < seconds:
-            start = time.time()
-            elements = torch.zeros((), dtype=torch.int64, device=ctx.device)
-            wrong = torch.zeros((), dtype=torch.int64, device=ctx.device)
-            for _ in range(batch):
-                self.out.fill_(float("nan"))
-                torch.mm(self.left, self.right, out=self.out)
-                differing = torch.ne(_bits(self.out), _bits(self.want)).sum()
-                elements += differing
-                wrong += differing > 0
-            found = int(elements.cpu()), int(wrong.cpu())
-            took = max(time.time() - start, 1e-6)
-            self.elements_wrong += found[0]
-            self.products_wrong += found[1]
-            self.count += batch
-            self.rates.append((took, batch * 2.0 * self.n ** 3 / took / 1e12))
-            batch = max(1, min(4096, int(batch * 0.5 / took), 4 * batch))
-            self.seconds = time.time() - begun
-            ctx.beat(before + part * min(1.0, self.seconds / max(seconds, 1e-6)), "%s: %d products, %d wrong" % (
-                self.precision, self.count, self.products_wrong))
+    def launch(self, ctx, batch):
+        """Starts products; the counters of what differs stay on the device."""
+        elements = torch.zeros((), dtype=torch.int64, device=ctx.device)
+        wrong = torch.zeros((), dtype=torch.int64, device=ctx.device)
+        for _ in range(batch):
+            self.out.fill_(float("nan"))
+            torch.mm(self.left, self.right, out=self.out)
+            differing = torch.ne(_bits(self.out), _bits(self.want)).sum()
+            elements += differing
+            wrong += differing > 0
+        return elements, wrong
+
+    def collect(self, counters, batch, start):
+        """Waits for them; returns the seconds since `start`."""
+        self.elements_wrong += int(counters[0].cpu())
+        self.products_wrong += int(counters[1].cpu())
+        took = max(time.time() - start, 1e-6)
+        self.count += batch
+        self.seconds += took
+        self.rates.append((took, batch * 2.0 * self.n ** 3 / took / 1e12))
+        return took
 
     def told(self):
         """How many there were, and how fast at the beginning and the end (comparing included)."""
