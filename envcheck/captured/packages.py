@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.captured import system_packages, values
-from envcheck.captured.document import IMPLIED, LISTED, NOTED, Document, word_set
+from envcheck.captured.document import IMPLIED, LISTED, NOTED, SAID, Document, word_set
 from envcheck.captured.keys import PACKAGE_KEYS
 from envcheck.facts import Distribution
 from envcheck.lazy import Regex
@@ -54,6 +54,8 @@ def known(name: str) -> bool:
 def parse(doc: Document) -> None:
     """Reads every kind of list."""
     _incompatible(doc)
+    _built_for(doc)
+    _conflicts(doc)
     _show(doc)
     _tables(doc)
     for index, line in doc.short_lines():
@@ -378,3 +380,27 @@ def _incompatible(doc: Document) -> None:
             for name, version in ((match[1], match[2]), (match[3], match[4])):
                 add(doc, index, name, version, manager="pip")
             doc.claim(index, errors=True)
+
+
+_BUILT_FOR = Regex(
+    r"^\W{0,6}(?P<what>PyTorch|Python)\s{1,4}\d\S{0,40}(?: with CUDA \S{1,8})? \(you have (?P<have>\d[\w.+]{1,40})(?: with CUDA [^)\n]{1,12})?\)"
+)
+
+
+def _built_for(doc: Document) -> None:
+    """Xformers names both: "PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.1.2+cpu)"; the second is what is here."""
+    for index in doc.find("(you have "):
+        match = _BUILT_FOR.match(doc.lines[index])
+        if match:
+            doc.put("torch.version" if match["what"] == "PyTorch" else "python.version", match["have"], index, SAID)
+            doc.claim(index, errors=True)
+
+
+def _conflicts(doc: Document) -> None:
+    """Conda's list of requests that do not go together is no list of what is installed."""
+    for index in doc.find(" conflicts for:"):
+        for other in range(index, min(index + 60, len(doc.lines))):
+            line = doc.lines[other].strip()
+            if not line or (other > index and line.endswith(" conflicts for:")):
+                break
+            doc.claim(other, errors=True)

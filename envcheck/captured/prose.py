@@ -43,9 +43,13 @@ _TORCH = Regex(
     re.IGNORECASE,
 )
 _PYTHON = Regex(rf"(?<![\w./-])python{_IS}(?P<version>3\.\d{{1,2}}(?:\.\d{{1,2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
+_POETRY_ENV = Regex(r"pypoetry[\\/](?:Cache[\\/])?virtualenvs[\\/][\w.\-]{3,80}-py(?P<version>3\.\d{1,2})(?![\w.])")
 _DRIVER = Regex(rf"\bdrivers?{_IS}(?P<version>\d{{3}}\.\d{{2,3}}(?:\.\d{{2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
 _JETPACK = Regex(
     r"\bjetpack(?: sdk)?(?: version)?[ :=v-]{0,3}(?P<version>[4-9]\.\d(?:\.\d)?)(?![\w.]{0,20}\d)", re.IGNORECASE
+)
+_MAC_PATH = Regex(
+    r"(?:~|/Users/[^/\s]{1,64})/Library/(?:Caches|Application Support)/|(?<![\w.])/Library/Frameworks/Python\.framework/"
 )
 _WSL_ONLY = Regex(r"--usecase[= ][\w,]{0,40}\bwsl\b")
 _INSIDE = Regex(
@@ -65,7 +69,9 @@ def parse(doc: Document) -> None:
     if not _lists_torch(doc):
         _version(doc, "torch.version", "torch", _TORCH)
     _version(doc, "python.version", "python", _PYTHON)
+    _version(doc, "python.version", "virtualenvs", _POETRY_ENV)
     _wsl(doc)
+    _mac(doc)
     _container(doc)
     _version(doc, "nvidia.driver_version", "driver", _DRIVER)
     _version(doc, "system.jetpack", "jetpack", _JETPACK)
@@ -103,13 +109,30 @@ def _gpu(doc: Document) -> None:
 
 def _wsl(doc: Document) -> None:
     """WSL, named in a sentence or in a command that only makes sense there, where no other system is named."""
-    if doc.draft.values.get("system.os") or doc.draft.values.get("system.wsl"):
+    if doc.draft.values.get("system.wsl") or doc.draft.values.get("system.kernel"):
+        return
+    for index in doc.find("/usr/lib/wsl/", "microsoft-standard-wsl2")[:1]:
+        # The directory that WSL puts its libraries into, and the name of its kernel: nothing else has them.
+        doc.put("system.wsl", 2, index, IMPLIED)
+        doc.put("system.os", "linux", index, IMPLIED)
+        return
+    if doc.draft.values.get("system.os"):
         return
     for index, sentence in _sentences(doc, _OTHER_MACHINE, "wsl"):
         found = 2 if _WSL_ONLY.search(sentence) else systems.wsl_of(sentence)
         if found is not None:
             doc.put("system.wsl", found, index, IMPLIED)
             doc.put("system.os", "linux", index, IMPLIED)
+            return
+
+
+def _mac(doc: Document) -> None:
+    """A home directory that only macOS lays out so."""
+    if doc.draft.values.get("system.os"):
+        return
+    for index in doc.find("/library/caches/", "/library/application support/", "/library/frameworks/python.framework"):
+        if _MAC_PATH.search(doc.lines[index][:MAX_LENGTH]):
+            doc.put("system.os", "macos", index, IMPLIED)
             return
 
 

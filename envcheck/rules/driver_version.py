@@ -43,11 +43,39 @@ def driver_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
     if required is not None:
         yield _image_needs_more(rule, facts, matrix, required)
         return
+    conda = facts.symptom("conda-driver-constraint")
+    if conda is not None and derive.numbers(conda.details["have"]) < _least(conda.details["needs"]):
+        yield _conda_needs_more(rule, facts, matrix, conda)
+        return
     ptx = sign(facts, "ptx-toolchain")
     if ptx is not None:
         yield _ptx_too_new(rule, facts, matrix, ptx)
         return
     yield from _by_numbers(rule, facts, matrix)
+
+
+def _least(constraint: str) -> tuple[int, ...]:
+    """The lower bound of ">=11.0" or "11.2.*"; () where there is none."""
+    bound = constraint.split(",", maxsplit=1)[0].lstrip(">=")
+    return derive.numbers(bound)[:2] if bound[:1].isdigit() else ()
+
+
+def _conda_needs_more(rule: Rule, facts: Facts, matrix: Matrix, said: Symptom) -> Finding:
+    """Conda's virtual package __cuda is the CUDA that the driver serves; the solver refuses packages of a newer one."""
+    have, needs = said.details["have"], said.details["needs"]
+    floor = _floor(".".join(str(n) for n in _least(needs)), facts, matrix)
+    return rule.finding(
+        "error",
+        title=f"The driver serves CUDA {have}, and {said.details['package']} asks for {needs}.",
+        seen=quoted(said, f"__cuda={have}: what this machine's NVIDIA driver serves"),
+        why="conda reads __cuda from the driver and installs no package that needs a newer one.",
+        remedy=remedies.driver_update(facts, matrix, floor)
+        if floor
+        else Remedy(text=f"Update the NVIDIA driver, or choose packages for CUDA {have}."),
+        confidence="certain",
+        otherwise="Solving for another machine: set CONDA_OVERRIDE_CUDA to the CUDA that its driver serves.",
+        line=at(said),
+    )
 
 
 def _said_too_old(rule: Rule, facts: Facts, matrix: Matrix, said: Symptom) -> Finding:

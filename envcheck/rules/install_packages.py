@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.facts import Facts
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
@@ -274,9 +274,53 @@ def setuptools_incompatible(rule: Rule, facts: Facts, matrix: Matrix) -> Iterato
     )
 
 
+def _by_conda(facts: Facts) -> tuple[Symptom, str, str] | None:
+    """(symptom, the one request, the other) where conda's solver says which two do not go together.
+
+    conda's own list ("Package X conflicts for:") names every package that two requests share, and most of its lines agree
+    with each other: only a version that was asked for and lies outside of what another request allows proves anything.
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    for item in derive.symptoms(facts, "conda-conflict"):
+        d = item.details
+        if d.get("needed"):
+            return item, d["package"], d["needed"].strip()
+        asked, by, allowed = (
+            derive.detail(item, *names) or "" for names in (("asked", "first"), ("by", "then"), ("range", "span"))
+        )
+        try:
+            apart = not SpecifierSet(allowed).contains(Version(asked))
+        except (InvalidSpecifier, InvalidVersion):
+            continue
+        if apart:
+            return item, f"{d['name']}={asked}", f"{by.strip()} (which needs {d['name']} {allowed})"
+    return None
+
+
 @rule("package-conflict", "install", "A package asks for another torch than the one that is installed.")
 def package_conflict(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The warning that pip prints at the end of an installation."""
+    """The warning that pip prints at the end of an installation, and the two requests that conda cannot join."""
+    apart = _by_conda(facts)
+    if apart is not None:
+        item, one, other = apart
+        yield rule.finding(
+            "error",
+            title=f"conda cannot join two requests: {one} and {other}",
+            seen=derive.quote(item),
+            why="The packages of one torch release and of one CUDA belong together; these ask for two different ones, so the "
+            "solver finds no environment.",
+            remedy=Remedy(
+                text="Change one of the two: the releases of pytorch, torchvision and torchaudio that belong to each other, and "
+                "the CUDA package (cudatoolkit, pytorch-cuda, cuda-version) that they were built for. In a file made by conda env "
+                "export of another machine, take the exact builds out.",
+            ),
+            confidence="likely",
+            otherwise="The solver's list names the first pair that it met; with that one changed it may name another.",
+            line=item.line,
+        )
+        return
     for item in derive.symptoms(facts, "pip-requirement-conflict"):
         d = item.details
         if d["package"].lower() in ("torchvision", "torchaudio"):

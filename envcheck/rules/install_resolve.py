@@ -75,7 +75,9 @@ def requests(facts: Facts) -> Iterator[Request]:
         made = _request(item)
         if made is not None:
             found.append(made)
-    yield from sorted(found, key=lambda r: (r.versions is None, not r.specifier))
+    listed = {r.text for r in found if r.versions is not None}  # pip repeats the request in a line without the list
+    kept = [r for r in found if r.versions is not None or r.text not in listed]
+    yield from sorted(kept, key=lambda r: (r.versions is None, not r.specifier))
 
 
 def _request(item: Symptom) -> Request | None:
@@ -163,7 +165,40 @@ def is_intel_mac(facts: Facts, matrix: Matrix, request: Request | None) -> bool 
     listed = _finals(request.versions) if request else []
     if listed and listed[-1] == last_intel_mac(matrix):
         return True
+    if os == "macos" and request is not None and request.symptom.details.get("tags") == "platform":
+        return not facts.system.machine or None
+    if os == "macos" and request is not None and _only_arm_has_it(facts, matrix, request):
+        return True
     return None if os == "macos" else False
+
+
+def _only_arm_has_it(facts: Facts, matrix: Matrix, request: Request) -> bool:
+    """Nothing was found on macOS although Apple silicon has a wheel for this very Python: so the machine is an Intel one."""
+    python, wanted = derive.python_minor(facts), torch_of(request, matrix)
+    if python is None or wanted is None or facts.system.machine or (facts.apple.chip or "").startswith("Apple"):
+        return False
+    if not request.exact or (
+        request.versions != () and request.symptom.kind not in ("poetry-no-candidate", "uv-no-wheel")
+    ):
+        return False
+    return python in matrix.pythons(wanted, "macos", "arm64") and python not in matrix.pythons(
+        wanted, "macos", "x86_64"
+    )
+
+
+def glibc_of_hint(item: Symptom) -> tuple[str, str] | None:
+    """(glibc of this machine, glibc that the wheels need) by uv's hint, where that is what keeps the wheels away.
+
+    "You're on Linux (`manylinux_2_27_x86_64`), but `torch` (v2.7.0) only has wheels for ...: `manylinux_2_28_x86_64`".
+    """
+    here = re.search(r"manylinux_(\d+)_(\d+)_(\w+)", item.details.get("have", ""))
+    if here is None:
+        return None
+    tags = re.findall(rf"manylinux_(\d+)_(\d+)_{here[3]}\b", item.details.get("found", ""))
+    lowest = min(((int(a), int(b)) for a, b in tags), default=None)
+    if lowest is None or lowest <= (int(here[1]), int(here[2])):
+        return None
+    return f"{here[1]}.{here[2]}", f"{lowest[0]}.{lowest[1]}"
 
 
 def is_musl(facts: Facts, request: Request | None) -> bool:
@@ -255,7 +290,8 @@ def macos_intel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _intel(rule: Rule, facts: Facts, request: Request, last: str, *, rosetta: bool) -> Finding:
-    sure = derive.wheel_os(facts) == "macos" or "macosx" in request.symptom.details.get("have", "")
+    said = facts.python.machine or facts.system.machine or "macosx" in request.symptom.details.get("have", "")
+    sure = bool(said) or (derive.wheel_os(facts) == "macos" and bool(_finals(request.versions)))
     return rule.finding(
         "error",
         title=f"x86_64 macOS has no torch wheel after {last}",
@@ -292,8 +328,10 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     for request in requests(facts):
         label, version = request.label, torch_of(request, matrix)
-        if request.symptom.kind == "wheel-not-supported":
-            continue  # a file was named: no index was searched
+        if request.symptom.kind in ("wheel-not-supported", "poetry-no-candidate"):
+            continue  # a file was named, or the lock file has the index: no index is missing
+        if request.versions == ():
+            continue  # PyPI would have listed its own versions for a Python that it has wheels for
         if not label or version is None or is_intel_mac(facts, matrix, request):
             continue
         os, machine = derive.wheel_os(facts) or "linux", derive.assumed_machine(facts)
@@ -402,7 +440,7 @@ def conda_channel_ended(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
       explains=("torch-not-installed", "wrong-interpreter"))  # fmt: skip
 def python_no_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The release has wheels, and none of them is for this Python on this system."""
-    if is_32bit(facts):
+    if is_32bit(facts) or any(glibc_of_hint(item) for item in facts.symptoms):
         return
     for request in requests(facts):
         if is_intel_mac(facts, matrix, request) and _beyond_intel(request, matrix):
@@ -468,7 +506,7 @@ def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, b
             "All Linux wheels of torch are made for glibc; a musl system such as Alpine finds none.",
             True,
         )
-    if request.label and not request.versions and request.symptom.kind == "no-matching-distribution":
+    if request.label and request.versions is None and request.symptom.kind == "no-matching-distribution":
         python = derive.python_minor(facts)
         if python is None:
             return None
@@ -518,6 +556,16 @@ def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, b
             f"The package is not made for this Python{f' ({python})' if python else ''}.",
             True,
         )
+    tags = request.symptom.details.get("tags")
+    if tags in ("abi", "python"):
+        return (
+            f"{name} has no wheel for this Python{f' ({python})' if python else ''}",
+            (
+                "Poetry knows the release's wheels and skipped them for their Python tags: they are made for other versions of "
+                "Python than the one of this project's environment (a free-threaded one counts as another)."
+            ),
+            False,
+        )
     if request.versions == () or request.symptom.kind in ("poetry-no-candidate", "uv-no-wheel"):
         what = derive.detail(request.symptom, "what")
         return (
@@ -566,6 +614,13 @@ def _no_wheel_remedy(facts: Facts, matrix: Matrix, request: Request) -> Remedy:
     wanted, python = torch_of(request, matrix), derive.python_minor(facts)
     parts, commands = [], []
     pythons = matrix.pythons(wanted, os, machine) if wanted else ()
+    if python in pythons:
+        parts.append(
+            f"Python {python} itself is right for {request.text}: see that the installer runs in that Python, and which index "
+            "and platform it looks at."
+        )
+        commands.append(SHOW_PYTHON)
+        return Remedy(text=parts[0], commands=tuple(commands))
     if pythons:
         best = [p for p in pythons if not p.endswith("t")][-1]
         parts.append(f"Use Python {best} for {request.text} (it has wheels for {', '.join(pythons)}).")

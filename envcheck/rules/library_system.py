@@ -10,6 +10,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_resolve import glibc_of_hint
 from envcheck.rules.library_loader import base_name, loader_errors, readable, symbol_owner
 
 
@@ -23,11 +24,36 @@ def _versions_missing(facts: Facts, *families: str) -> Symptom | None:
 # --- glibc --------------------------------------------------------------------------------------------------------
 
 
+def _by_installer(rule: Rule, item: Symptom) -> Finding:
+    """By the hint of uv: the platform that it found, and the platforms that there are wheels for."""
+    here, needed = glibc_of_hint(item) or ("", "")
+    named = f"{item.details.get('hint', 'torch')} {item.details.get('hint_version', '')}".strip()
+    return rule.finding(
+        "error",
+        title=f"glibc {here} is too old for the wheels of {named}: {needed} or newer is needed",
+        seen=derive.quote(item),
+        why=f"The wheels are made for glibc {needed}; the C library belongs to the operating system, and neither pip nor uv can replace it.",
+        remedy=Remedy(
+            text="Use a newer distribution, or a container with one. Or take a release that was built for this glibc: torch up to 2.6 "
+            "on x86_64 (2.5 on aarch64) needs 2.17, later ones 2.28.",
+            commands=("ldd --version",),
+        ),
+        confidence="likely",
+        otherwise="If ldd shows a newer glibc (after an upgrade of the system): uv keeps what it found of an interpreter; run it once with --refresh.",
+        line=item.line,
+    )
+
+
 @rule("glibc-too-old", "library", "The C library is older than the binaries need.",
       explains=("libstdcxx-too-old", "corrupted-install", "torchvision-mismatch", "torchaudio-mismatch"))  # fmt: skip
 def glibc_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A distribution of another decade; glibc cannot be replaced inside an environment."""
     item = _versions_missing(facts, "GLIBC_")
+    if item is None:
+        hinted = next((s for s in derive.symptoms(facts, "uv-no-wheel") if glibc_of_hint(s)), None)
+        if hinted is not None:
+            yield _by_installer(rule, hinted)
+            return
     have = facts.system.libc_version
     version, machine = derive.torch_version(facts), derive.wheel_machine(facts)
     release = matrix.release(version) if version else None

@@ -65,7 +65,12 @@ _RESOLVE = (
     Signature(
         "poetry-no-candidate",
         ("unable to find installation candidates for",),
-        r"Unable to find installation candidates for (?P<package>" + _FAMILY + r") \((?P<version>[\w.+]{1,40})\)",
+        r"Unable to find installation candidates for (?P<package>"
+        + _FAMILY
+        + r") \((?P<version>[\w.+]{1,40})\)"
+        + r"(?:(?:\n[^\n]{0,200}){1,6}?\n[^\n]{0,20}?\d+ wheel\(s\) were skipped as your project's environment does not support the "
+        r"identified (?P<tags>abi|platform|python) tags)?",
+        after=7,
     ),
     Signature(
         "requires-python",
@@ -101,11 +106,27 @@ _RESOLVE = (
         after=8,
     ),
     Signature(
-        "conda-no-cuda-package",
-        ("packagesnotfounderror", "resolvepackagenotfound", "not available from current channels"),
-        r"(?:NotFoundError|PackageNotFound|current channels)[\s\S]{0,400}?\s- (?P<package>(?:cudatoolkit|pytorch-cuda|cuda\d{2,3})\b[^\s,]{0,40}"
-        r"|(?:pytorch|torchvision)={1,2}\d[\w.]{0,20}=[\w.*]{0,20}(?:cuda|cu\d)[\w.*]{0,40})",
-        after=8,
+        "conda-driver-constraint",
+        ("__cuda",),
+        r"(?:package )?(?P<package>[\w\-]{2,40}-\d[\w.\-]{2,60}) has constraint __cuda ?(?P<needs>[<>=\d.,]{2,24})\S{0,12} conflicting with "
+        r"__cuda[-=](?P<have>\d{1,2}\.\d{1,2})",
+    ),
+    Signature(
+        "conda-conflict",
+        ("none of the providers can be installed", "conflicts for:"),
+        r"package (?P<package>"
+        + _FAMILY
+        + r"-\d[\w.\-]{2,80}) requires (?P<needed>(?:"
+        + _FAMILY
+        + r"|cudatoolkit|cuda-version|cuda|cudnn) [^\n]{2,40}?), but none of the providers can be installed"
+        r"|Package (?P<name>"
+        + _FAMILY
+        + r"|cudatoolkit|cuda-version) conflicts for:[^\n]{0,4}\n(?:[^\n]{0,160}\n){0,6}?"
+        r" {0,4}(?:(?P<by>[^\n>]{2,60}) -> (?P=name)\[version='(?P<range>[<>=!\d.,a-z]{2,60})'[^\n]{0,80}\n(?:[^\n]{0,160}\n){0,6}?"
+        r" {0,4}(?P=name)={1,2}(?P<asked>\d[\w.]{0,12})"
+        r"|(?P=name)={1,2}(?P<first>\d[\w.]{0,12})[^\n]{0,80}\n(?:[^\n]{0,160}\n){0,6}?"
+        r" {0,4}(?P<then>[^\n>]{2,60}) -> (?P=name)\[version='(?P<span>[<>=!\d.,a-z]{2,60})')",
+        after=14,
     ),
     Signature(
         "conda-python-conflict",
