@@ -10,6 +10,17 @@ from envcheck.findings import Report, Skipped
 
 COLLECT = "python -m torch.utils.collect_env"
 SMI = "nvidia-smi"
+NO_CUDA = (
+    "cuda-driver-init-failed",
+    "cuda-init-oom",
+    "cuda-unknown",
+    "driver-insufficient",
+    "no-cuda-device",
+    "no-cuda-gpus",
+    "no-nvidia-driver",
+    "smi-cuda-error",
+)
+"""What says that CUDA does not start; torch prints most of them as warnings, and a machine of that kind is not well."""
 
 
 def settle(report: Report) -> Report:
@@ -38,7 +49,8 @@ def _unknown(report: Report, reason: str, command: str) -> Report:
 def unexplained(facts: Facts) -> Symptom | None:
     """The first error of the text when nothing explains it; what follows from an earlier one does not count."""
     for symptom in facts.symptoms:
-        if symptom.kind == UNRECOGNISED or (not symptom.echo and is_error(symptom.text)):
+        told = symptom.kind in NO_CUDA or is_error(symptom.text)
+        if symptom.kind == UNRECOGNISED or (not symptom.echo and told):
             return symptom
     return None
 
@@ -56,6 +68,8 @@ def shows_enough(facts: Facts) -> bool:
         if torch.cuda_available is False:
             # Without a GPU backend in the build, a CPU is all that is wanted of it.
             return torch.cuda == "" and not torch.hip and not nvidia.gpus
+    if torch.cuda_available is False and nvidia.gpus:
+        return False
     return bool(nvidia.gpus and nvidia.driver_version and nvidia.smi is not None and nvidia.smi.ok)
 
 

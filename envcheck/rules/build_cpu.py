@@ -50,6 +50,8 @@ def cuda_wanted(facts: Facts) -> tuple[str, ...]:
     error = facts.symptom("torch-without-cuda", "nccl-not-built")
     if error:
         signs.append(f'the program asks for CUDA ("{error.text[:80]}")')
+    if derive.detail(facts.symptom("extension-torch-version"), "cuda"):
+        signs.append("an extension that is made for a CUDA build of torch is installed")
     if facts.toolchain.nvcc_version:
         signs.append(f"a CUDA toolkit is installed (nvcc {facts.toolchain.nvcc_version})")
     for item in facts.python.distributions or ():
@@ -251,23 +253,6 @@ def cuda_build_on_non_nvidia(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
         confidence="certain" if cuda and cuda.value and not cuda.derived else "likely",
         otherwise="If there is an NVIDIA GPU as well, `lspci | grep -i vga` shows it.",
         line=error.line if error else derive.line_of(facts, "amd.gpus", "torch.version"),
-    )
-
-
-def _conda_cuda_on_mac(rule: Rule, asked: Symptom) -> Finding:
-    package = asked.details.get("package", "cudatoolkit")
-    return rule.finding(
-        "error",
-        title=f"{package} does not exist for macOS: there is no CUDA on a Mac",
-        seen=derive.quote(asked),
-        why="No Mac runs a current CUDA, so conda has these packages for Linux and Windows only. The list was made on another "
-        "system.",
-        remedy=Remedy(
-            text="Take cudatoolkit, pytorch-cuda and the build strings (=py3.8_cuda...) out of the list and let conda choose "
-            "pytorch for macOS; it uses an Apple GPU through MPS (device 'mps') instead of CUDA.",
-            commands=("conda install -c conda-forge pytorch torchvision",),
-        ),
-        line=asked.line,
     )
 
 

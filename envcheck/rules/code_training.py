@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.facts import Facts
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive
@@ -299,7 +299,7 @@ def dataloader_not_picklable(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
 def weights_only_load(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The default weights_only=True since torch 2.6."""
     text = sign(facts, "weights-only")
-    if text is None:
+    if text is None or _not_a_pickle(facts) is not None:
         return
     name = detail(sign(facts, "weights-only-global"), "name")
     version = derive.torch_version(facts)
@@ -326,13 +326,24 @@ def weights_only_load(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
     )
 
 
+_OPCODES = frozenset(b"(.0120FIJKLMNPQRSTUVXabcd}eghijl]opqrstu)G" + bytes(range(0x80, 0x99)))
+"""The codes of a pickle of protocol 0 to 5 (CPython's pickle.py); a file that holds another byte there is no pickle."""
+
+
+def _not_a_pickle(facts: Facts) -> Symptom | None:
+    """Torch's own unpickler names the code it met; a byte that is none of pickle's is another kind of file."""
+    text = sign(facts, "unpickler-operand")
+    return text if text is not None and int(text.details["operand"]) not in _OPCODES else None
+
+
 @rule("checkpoint-damaged", "runtime", "A checkpoint file is damaged, incomplete, or not a checkpoint.")
 def checkpoint_damaged(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """What zip, pickle and safetensors readers say of half a file, a web page or a Git LFS pointer."""
-    text = sign(facts, "checkpoint-damaged")
+    text = sign(facts, "checkpoint-damaged") or _not_a_pickle(facts)
     if text is None:
         return
-    key = detail(text, "key")
+    operand = detail(text, "operand")
+    key = chr(int(operand)) if operand else detail(text, "key")
     pointer = {
         "v": "It begins like a Git LFS pointer: the real file was never fetched (git lfs pull).",
         "<": "It begins like a web page: the download gave an error page instead of the file.",

@@ -26,7 +26,7 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     profiles = _profiles(facts, cut)
     uuid = sign(facts, "mig-uuid-int")
     text = sign(facts, "device-index-assert")
-    ordinal = sign(facts, "invalid-device-ordinal", "no-cuda-gpus", "no-cuda-device") if cut or profiles else None
+    ordinal = sign(facts, *_NO_DEVICE) if cut or profiles else None
     empty = bool(cut) and all(g.mig and g.mig_instances == () for g in cut) and len(cut) == len(facts.nvidia.gpus or ())
     if uuid is not None:
         yield _finding(
@@ -46,11 +46,25 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "MIG is on and no slice has been made, so there is no CUDA device at all.",
             _MAKE_SLICE,
         )
+    elif ordinal is not None and ordinal.kind == "cuda-driver-init-failed" and not profiles:
+        # With a slice CUDA starts and shows that one; the screen that would list the slices shows none.
+        yield _finding(
+            rule,
+            facts,
+            ordinal,
+            profiles,
+            "MIG is on and no slice is to be seen: without one there is no CUDA device, and CUDA does not start.",
+            _MAKE_SLICE,
+            confidence="likely",
+            otherwise="`nvidia-smi -L` lists the slices. In a container or job they have to be handed in one by one.",
+        )
     elif text is not None or ordinal is not None:
         yield _finding(rule, facts, text or ordinal, profiles, _ONE_SLICE, _CHOOSE_SLICE, sure=bool(cut or profiles))
     elif _several_asked(facts):
         yield _finding(rule, facts, None, profiles, _ONE_SLICE, _CHOOSE_SLICE, severity="warning")
 
+
+_NO_DEVICE = ("invalid-device-ordinal", "no-cuda-gpus", "no-cuda-device", "cuda-driver-init-failed")
 
 _ONE_SLICE = (
     "A CUDA process enumerates one MIG slice only, however many there are and whatever nvidia-smi lists, so device "
@@ -96,6 +110,8 @@ def _finding(
     *,
     sure: bool = True,
     severity: str = "error",
+    confidence: str = "",
+    otherwise: str = "",
 ) -> Finding:
     masked = facts.variable("CUDA_VISIBLE_DEVICES")
     return rule.finding(
@@ -108,8 +124,8 @@ def _finding(
         ),
         why=why,
         remedy=remedy,
-        confidence="certain" if sure else "possible",
-        otherwise=""
+        confidence=confidence or ("certain" if sure else "possible"),
+        otherwise=otherwise
         if sure
         else "Without MIG (nvidia-smi -L shows none): the device count changed after CUDA started, mostly by "
         "setting CUDA_VISIBLE_DEVICES inside the program after torch was imported; set it before Python starts.",

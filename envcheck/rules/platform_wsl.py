@@ -23,6 +23,7 @@ _FAILED = (
     "smi-no-driver",
     "cuda-driver-init-failed",
     "no-cuda-gpus",
+    "smi-cuda-error",
 )
 _UPDATE = ("wsl --update", "wsl --shutdown")
 

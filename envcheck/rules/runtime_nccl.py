@@ -280,6 +280,10 @@ def nccl_timeout(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
+OUT_OF_MEMORY = "out of memory"
+"""What CUDA told NCCL, in NCCL's quotes."""
+
+
 @rule("nccl-cuda-error", "runtime", "NCCL met a CUDA error that another call caused.")
 def nccl_cuda_error(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """'unhandled cuda error' is NCCL's word for whatever CUDA reported; the reason stands elsewhere."""
@@ -287,6 +291,8 @@ def nccl_cuda_error(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
     if text is None:
         return
     what = next((s.details["what"] for s in signs(facts, "nccl-cuda-error") if s.details.get("what")), None)
+    if what == OUT_OF_MEMORY:
+        return  # oom-capacity has it
     version = derive.torch_version(facts)
     yield rule.finding(
         "error",

@@ -308,6 +308,10 @@ def oom_capacity(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield _mps(rule, facts, mps)
         return
     oom = found(facts)
+    full = next((s for s in signs(facts, "nccl-cuda-error") if s.details.get("what") == "out of memory"), None)
+    if oom is None and full is not None:
+        yield _nccl(rule, full)
+        return
     if oom is None:
         assertion = sign(facts, "nvml-assert")
         if assertion is not None:
@@ -404,6 +408,30 @@ def _mps(rule: Rule, facts: Facts, text: Symptom) -> Finding:
         ),
         confidence="certain" if total else "likely",
         otherwise="" if total else "If the size in the message is far beyond what the model needs, a shape is wrong.",
+        line=at(text),
+    )
+
+
+def _nccl(rule: Rule, text: Symptom) -> Finding:
+    return rule.finding(
+        "error",
+        title="NCCL finds no GPU memory left for its buffers.",
+        seen=quoted(text),
+        why=(
+            "NCCL allocates its channel buffers from CUDA directly, beside PyTorch's cache: the model, what the cache "
+            "holds, and other processes on that GPU left nothing for it."
+        ),
+        remedy=Remedy(
+            text=(
+                "Leave a gigabyte or two per GPU free: a smaller batch or shard, a cap with "
+                "torch.cuda.set_per_process_memory_fraction(), torch.cuda.empty_cache() ahead of the first collective; "
+                "see that no other process and no second rank sits on that GPU."
+            ),
+            commands=("nvidia-smi", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
+        ),
+        confidence="likely",
+        otherwise="If nvidia-smi shows much free memory at that moment, two ranks may share the GPU, or a limit of the "
+        "container or of MIG holds.",
         line=at(text),
     )
 

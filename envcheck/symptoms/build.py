@@ -428,7 +428,8 @@ _EXTENSIONS = (
         "extension-torch-version",
         ("xformers was built for", "was built with pytorch", "requires pytorch", "xformers can't load c++/cuda extensions",
          "was compiled against pytorch", "was compiled with pytorch"),
-        r"xFormers was built for:\s+(?:PyTorch|Python)[^\n]{0,160}(?:\n[^\n]{0,160}){0,1}"
+        r"(?:xFormers can't load C\+\+/CUDA extensions\W{0,4})?xFormers was built for:\s+(?:PyTorch|Python) "
+        r"[^\n(]{0,60}?(?:(?P<cuda>\+cu\d{2,3}|with CUDA \d{3,5})|\(|$)[^\n]{0,160}(?:\n[^\n]{0,160}){0,1}"
         r"|xFormers can't load C\+\+/CUDA extensions",
         after=3,
     ),

@@ -367,6 +367,11 @@ _CHECKPOINT = (
         r"Unsupported (?:global: GLOBAL|class) (?P<name>[\w.]+)",
     ),
     Signature(
+        "unpickler-operand",
+        ("unsupported operand ",),
+        r"WeightsUnpickler error: Unsupported operand (?P<operand>\d{1,3})",
+    ),
+    Signature(
         "checkpoint-damaged",
         (
             "failed finding central directory",

@@ -99,6 +99,11 @@ _WSL = (
         r"GPU access blocked by the operating system",
     ),
     Signature(
+        "smi-cuda-error",
+        ("cuda version: err!",),
+        r"Driver Version: *(?P<driver>[\d.]{3,12})[^\n]{0,40}CUDA Version: *ERR!",
+    ),
+    Signature(
         "cuda-init-oom",
         ("error 2: out of memory",),
         r"(?:cudaGetDeviceCount|CUDA initialization)[\s\S]{0,300}Error 2: out of memory",

@@ -249,6 +249,7 @@ _NCCL = (
         "nccl-connect",
         (
             "nccl warn connect to",
+            "nccl warn net : connect",
             "call to connect",
             "socketstartconnect",
             "socketpollconnect",
@@ -256,7 +257,7 @@ _NCCL = (
             "net/ib : got completion",
             "ibv_modify_qp",
         ),
-        r"NCCL WARN (?:\w+: )?Connect to [^\s<]+<\d+>[^\n]{0,20}(?:failed|returned)|Call to connect "
+        r"NCCL WARN (?:\w+ ?: )?Connect(?:ion)? (?:to|from) (?:[^\s<]{1,80}|<[\w. \-]{1,20}>)<\d+>[^\n]{0,20}(?:failed|returned)|Call to connect "
         r"(?:failed|returned|timeout)[^\n]{0,60}"
         r"(?:refused|timed out|No route|unreachable)?"
         r"|socket(?:Start|Poll|Finalize)Connect[^\n]{0,120}(?:failed|returned|refused|timed out)"
