@@ -321,6 +321,10 @@ def triton_version_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterato
     missing = derive.detail(error, "name", "attribute", "module", "argument")
     shown = ", ".join(p for p in (torch and f"torch {torch}", version and f"triton {version}") if p)
     wanted = f" torch {torch} goes with Triton {pair.version}." if pair and pair.version else ""
+    ptxas = derive.detail(error, "ptxas_cuda")
+    if error is not None and ptxas:
+        yield _ptxas_too_new(rule, facts, matrix, error, ptxas, shown)
+        return
     yield rule.finding(
         "error" if error else "warning",
         title=f"Triton {version} does not belong to torch {torch}"
@@ -336,6 +340,21 @@ def triton_version_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterato
         if fits is False
         else "If Triton is the one that torch names, the package in the traceback was written for another Triton: update it.",
         line=error.line if error else derive.line_of(facts, "python.distributions"),
+    )
+
+
+def _ptxas_too_new(rule: Rule, facts: Facts, matrix: Matrix, error: Symptom, ptxas: str, shown: str) -> Finding:
+    """The message names a lower bound; what is true is that this Triton ends below that CUDA."""
+    return rule.finding(
+        "error",
+        title=f"This Triton is older than the CUDA {ptxas} whose ptxas it uses",
+        seen=derive.quote(error, shown),
+        why=f"Triton has a table of the PTX versions of each CUDA, and CUDA {ptxas} is not in that of this Triton. It took the ptxas of "
+        "a toolkit that it found on this machine, or torch was updated and Triton was not.",
+        remedy=_triton_remedy(facts, matrix),
+        confidence="likely",
+        otherwise="If Triton is the one that belongs to torch: see that TRITON_PTXAS_PATH and CUDA_PATH do not lead it to a newer toolkit.",
+        line=error.line,
     )
 
 

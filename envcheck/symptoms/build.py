@@ -157,12 +157,13 @@ _NO_BACKEND = (
             "implementation for device cuda",
             "not implemented on the gpu",
             "could not find the bitsandbytes cuda binary",
+            "could not find module",
             "cuda setup failed despite",
         ),
         FRAME + r"(?:Not compiled with (?:GPU|CUDA) support|\b(?P<extension>\w{3,30}) wasn't buil[dt] "
         r"with CUDA support|version of (?P<named>\w{3,30}) was compiled without (?:GPU|CUDA) support"
         r"|\b\w{1,40}_impl: implementation for device cuda:\d+ not found"
-        r"|Could not find the (?P<binary>bitsandbytes) CUDA binary|CUDA Setup failed despite (?:GPU|CUDA) being available)",
+        r"|Could not find (?:the |module '[^'\n]{0,240}lib)(?P<binary>bitsandbytes)(?: CUDA binary|_(?:cuda\w{2,12}|cpu)\.dll)|CUDA Setup failed despite (?:GPU|CUDA) being available)",
         before=9,
     ),
 )  # fmt: skip
@@ -228,7 +229,8 @@ _TRITON = (
     Signature(
         "triton-api-missing",
         ("triton",),
-        r"cannot import name '(?P<name>\w{2,60})' from (?:partially initialized module )?'triton[\w.]{0,60}'"
+        r"Triton only supports? CUDA [\d.]{2,5} or higher, but got CUDA version: (?P<ptxas_cuda>\d{1,2}\.\d{1,2})"
+        r"|cannot import name '(?P<name>\w{2,60})' from (?:partially initialized module )?'triton[\w.]{0,60}'"
         r"|No module named '?triton ?\. ?(?P<module>[\w. ]{2,60}?)'?(?:$|[;\n ])"
         r"|module '(?:triton[\w.]{0,60})' has no attribute '(?P<attribute>\w{2,60})'"
         r"|(?P<argument>\b(?:JITFunction|CompiledKernel|ASTSource|AttrsDescriptor)[\w.]{0,30}\(?\)? got an unexpected keyword[^\n]{0,60})",

@@ -156,3 +156,24 @@ def test_the_machinery_of_import_did_not_ask_for_the_library(frames: str) -> Non
 )  # fmt: skip
 def test_what_nccl_was_told(line: str, said: str) -> None:
     assert cause(line + "\n") == said
+
+
+# --- Triton and bitsandbytes ------------------------------------------------------------------------------------------
+
+
+def test_tritons_lower_bound_means_that_it_ends_below_that_cuda() -> None:
+    report = examine(
+        [("report.txt", "RuntimeError: Triton only support CUDA 10.0 or higher, but got CUDA version: 12.8\n")]
+    )
+    assert report.primary is not None and report.primary.rule == "triton-version-mismatch"
+    assert "12.8" in report.primary.title and "10.0" not in report.primary.title
+
+
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [("bitsandbytes\\libbitsandbytes_cuda118.dll", "extension-without-cuda"), ("other\\libother.dll", "unknown")],
+)
+def test_a_library_that_bitsandbytes_does_not_bring(library: str, said: str) -> None:
+    assert (
+        cause(f"Could not find module 'C:\\env\\Lib\\site-packages\\{library}' (or one of its dependencies).\n") == said
+    )
