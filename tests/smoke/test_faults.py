@@ -30,8 +30,8 @@ def _lines(python: str, *arguments: str, timeout: float) -> list[dict]:
 @pytest.fixture(scope="module")
 def verdicts(python_with_torch: str) -> list[dict]:
     """Every planted fault and what the smoke test said."""
-    seed = int.from_bytes(os.urandom(3), "little")
-    print("seed", seed)
+    # A fault that only some seeds would show is a weak test of ours: ENVCHECK_SMOKE_SEED tries another one.
+    seed = int(os.environ.get("ENVCHECK_SMOKE_SEED", "20261130"))
     return _lines(python_with_torch, "RUN", str(seed), timeout=600)
 
 
