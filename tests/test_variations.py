@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from envcheck import facts as facts_module
-from envcheck.facts import CudaToolkit, Distribution, EnvVar, Facts, LoadedLibrary, NvidiaGpu, Outcome, PciDevice, Symptom
+from envcheck.facts import CudaToolkit, Distribution, EnvVar, Facts, KernelEvent, LoadedLibrary, NvidiaGpu, Outcome, PciDevice, Symptom
 from envcheck.matrix import load
 from envcheck.rules import RULES, evaluate
 
@@ -107,8 +107,8 @@ VARIATIONS: dict[str, tuple[tuple[str, ...], Change]] = {
     "a glibc of tomorrow": (CUDA[:3], part("system", libc_version="2.45")),
     "the wheel's own libraries are loaded": (CUDA[:3], lambda f: replace(f, torch=replace(f.torch, loaded_libraries=(LoadedLibrary(name="cudnn", path="/opt/venv/lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9", origin="wheel"), LoadedLibrary(name="libgomp", path="/opt/venv/lib/python3.11/site-packages/torch/lib/libgomp.so.1", origin="wheel"), LoadedLibrary(name="libstdc++", path="/usr/lib/x86_64-linux-gnu/libstdc++.so.6", origin="system"), LoadedLibrary(name="cuda", path="/usr/lib/x86_64-linux-gnu/libcuda.so.1", origin="system"))))),
     "two OpenMP runtimes that live together": (CUDA[:3], lambda f: replace(f, torch=replace(f.torch, loaded_libraries=(LoadedLibrary(name="libgomp", path="/opt/venv/lib/python3.11/site-packages/torch/lib/libgomp-a34b3233.so.1", origin="wheel"), LoadedLibrary(name="libgomp", path="/opt/venv/lib/python3.11/site-packages/scikit_learn.libs/libgomp-a34b3233.so.1.0.0", origin="other"))))),
-    "an old line in the kernel log": (CUDA[:2], lambda f: replace(f, kernel_events=())),
-    "a headless display node": (CUDA[:2], part("nvidia", uvm_loaded=None)),
+    "a program that once read out of bounds": (CUDA[:2], lambda f: replace(f, kernel_events=(KernelEvent(kind="xid", code=31, text="NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python, MMU Fault: ENGINE GRAPHICS faulted"),))),
+    "nothing known of nvidia_uvm": (CUDA[:2], part("nvidia", uvm_loaded=None)),
     "nothing known of the kernel": (CUDA, part("nvidia", kernel_module_loaded=None, uvm_loaded=None, kernel_driver_version=None, device_nodes=None)),
 }
 

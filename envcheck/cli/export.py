@@ -188,12 +188,12 @@ def _from_plan(
     wish: dict[str, str],
     with_: str | None,
 ) -> Environment:
-    from envcheck.cli.recommend import _companions, _facts
+    from envcheck.cli.recommend import companions_of, machine_facts
     from envcheck.envfiles.from_plan import environment
     from envcheck.recommend import Wishes, plan
 
-    known = _facts(said, snapshot, interpreter, matrix)
-    made = plan(known, matrix, Wishes(companions=_companions(with_), **wish))
+    known = machine_facts(said, snapshot, interpreter, matrix)
+    made = plan(known, matrix, Wishes(companions=companions_of(with_), **wish))
     return environment(made, known, matrix, name=name)
 
 
@@ -219,12 +219,12 @@ def _from_installed(
 
 def _ask(interpreter: Path | None) -> tuple[Any, Facts]:
     """What is installed and what the machine is, asked at the same time."""
-    from envcheck.cli.recommend import _live
+    from envcheck.cli.recommend import live_facts
     from envcheck.envfiles import installed
     from envcheck.target import choose
 
     session = installed.ask(choose(interpreter).python)
-    facts = _live(interpreter, ask=True)
+    facts = live_facts(interpreter, ask=True)
     return installed.finish(session), facts
 
 
@@ -352,7 +352,7 @@ def _check(
     no_color: bool,
     quiet: bool,
 ) -> int:
-    from envcheck.cli.recommend import _facts
+    from envcheck.cli.recommend import machine_facts
     from envcheck.envfiles.compare import Comparison, compare
     from envcheck.envfiles.lint import lint as lint_file
     from envcheck.envfiles.read import read
@@ -365,7 +365,7 @@ def _check(
     if described and not lint:
         raise UsageError("a described machine has nothing installed: --lint judges the file for it")
     if lint or wanted.format == "dockerfile":
-        facts = _facts(said, snapshot, interpreter, matrix)
+        facts = machine_facts(said, snapshot, interpreter, matrix)
         comparison: Comparison | None = None
     else:
         installed, facts = _ask(interpreter)

@@ -83,8 +83,8 @@ def recommend(
         rocm=rocm,
     )
     matrix = load()
-    known = _facts(said, facts, Path(python) if python and not version else None, matrix)
-    wishes = Wishes(torch=torch, device=device, manager=manager, companions=_companions(with_), prefer=prefer)
+    known = machine_facts(said, facts, Path(python) if python and not version else None, matrix)
+    wishes = Wishes(torch=torch, device=device, manager=manager, companions=companions_of(with_), prefer=prefer)
     made = plan(known, matrix, wishes)
     if install:
         _refuse_install(said, made, facts)
@@ -94,14 +94,15 @@ def recommend(
     raise typer.Exit(0 if made.status == "ok" else 1)
 
 
-def _companions(text: str | None) -> tuple[str, ...] | None:
+def companions_of(text: str | None) -> tuple[str, ...] | None:
+    """The names of `--with`; None = not given, () = "none"."""
     if text is None:
         return None
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     return () if names == ("none",) else names
 
 
-def _facts(said: Description, snapshot: Path | None, interpreter: Path | None, matrix: Matrix) -> Facts:
+def machine_facts(said: Description, snapshot: Path | None, interpreter: Path | None, matrix: Matrix) -> Facts:
     """The machine: as a snapshot has it, as the options describe it, or as it is."""
     from envcheck.errors import UsageError
     from envcheck.recommend.describe import describe
@@ -114,7 +115,7 @@ def _facts(said: Description, snapshot: Path | None, interpreter: Path | None, m
         if interpreter is not None:
             raise UsageError("a described machine takes --python as a version, such as 3.12")
         return describe(said, matrix, here=_here())
-    return _with_version(_live(interpreter, ask=said.python is None), said)
+    return _with_version(live_facts(interpreter, ask=said.python is None), said)
 
 
 def _here() -> System:
@@ -127,7 +128,7 @@ def _here() -> System:
     return System(os=name, machine=arch)
 
 
-def _live(interpreter: Path | None, *, ask: bool) -> Facts:
+def live_facts(interpreter: Path | None, *, ask: bool) -> Facts:
     """This machine and one Python of it, both asked at the same time; torch is not imported."""
     from envcheck.probes.questioning import Questioning
     from envcheck.target import choose
