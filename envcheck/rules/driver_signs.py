@@ -31,6 +31,7 @@ __all__ = [
     "nvidia_on_bus",
     "on_host",
     "on_mac",
+    "only_past",
     "other_gpu_only",
     "quoted",
     "shorten",
@@ -87,6 +88,13 @@ def signs(facts: Facts, *kinds: str) -> Iterator[Symptom]:
 def sign(facts: Facts, *kinds: str) -> Symptom | None:
     """The first of them."""
     return next(signs(facts, *kinds), None)
+
+
+def only_past(facts: Facts, text: Symptom | None) -> bool:
+    """On a live machine the kernel log alone speaks: it reaches back to the start, so a program's end of last week
+    stands in it too and is no fault of now. In a paste the log is what is asked about.
+    """
+    return facts.origin == "live" and (text is None or text.source == "kernel log")
 
 
 def at(item: Symptom | None) -> int | None:

@@ -9,7 +9,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, rule
-from envcheck.rules.driver_signs import at, quoted, sign, signs
+from envcheck.rules.driver_signs import at, only_past, quoted, sign, signs
 from envcheck.rules.runtime_oom import GIB, shown, size_of
 
 _WORKERS = ("nccl-timeout", "host-out-of-memory", "smoke-failed", "dataloader-worker-main-guard")
@@ -136,7 +136,7 @@ def host_out_of_memory(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     )
     ram = facts.system.ram
     yield rule.finding(
-        "error",
+        "note" if only_past(facts, text) else "error",
         title="" if wanted is None else "The machine has not enough main memory for this allocation.",
         seen=quoted(
             text,

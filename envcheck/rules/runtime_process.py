@@ -10,7 +10,7 @@ from envcheck.matrix import Matrix
 from envcheck.rules import derive
 from envcheck.rules.base import Rule, rule
 from envcheck.rules.driver_gpu import APPLICATION_XIDS, xids
-from envcheck.rules.driver_signs import at, detail, quoted, sign
+from envcheck.rules.driver_signs import at, detail, only_past, quoted, sign
 
 
 @rule(
@@ -130,10 +130,8 @@ def illegal_memory_access(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
     xid = next(((n, t, line) for n, t, line in xids(facts) if n in APPLICATION_XIDS), None)
     if text is None and (xid is None or sign(facts, "label-assert", "device-assert") is not None):
         return
-    # The kernel log of a live machine reaches back to its start: some program's crash of last week is no fault of now.
-    past = "note" if facts.origin == "live" else "warning"
     yield rule.finding(
-        "error" if text is not None else past,
+        "note" if only_past(facts, text) else "error" if text is not None else "warning",
         seen=quoted(
             text,
             f'"{xid[1]}" ({APPLICATION_XIDS[xid[0]]}: caused by a program)'
