@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from envcheck.reference.bands import Band, bands
 from envcheck.reference.compare import compare
-from envcheck.reference.golden import Band, bands, golden_file, load_golden
+from envcheck.reference.golden import golden_file, load_golden
 from envcheck.reference.judge import Judgement, judge
 from envcheck.reference.measure import PRESETS, Measured, Options, measure
 from envcheck.reference.report import document

@@ -8,9 +8,9 @@ from typing import Any
 
 from envcheck.facts import Check
 from envcheck.findings import Finding, Remedy, Skipped
-from envcheck.reference.golden import Band, bands
 from envcheck.reference.measure import Measured
 from envcheck.reference.precision import judge_precision
+from envcheck.reference.result import judge_result
 from envcheck.reference.words import FOR_KIND, remedy_for, settings_that_break_repeats
 from envcheck.target import Answer
 
@@ -55,7 +55,7 @@ def judge(measured: Measured, golden: dict[str, Any]) -> Judgement:
         _trajectory(out, measured, golden, task, device)
     _repeats(out, measured, device)
     _resume(out, measured, device)
-    _accuracy(out, measured, device)
+    judge_result(out.findings, out.skipped, out.claim, measured, device)
     _rates(out, measured, device)
     logic = measured.stages.get("logic", {})
     exact = "error" not in logic and logic.get("first") is None and not logic.get("notes")
@@ -299,50 +299,7 @@ def _resume(out: Judgement, measured: Measured, device: str) -> None:
     )
 
 
-# -- The right result, as fast as it should be -------------------------------------------------------------------------
-
-
-def _accuracy(out: Judgement, measured: Measured, device: str) -> None:
-    done = next((e for e in measured.training if e["stage"] == "done"), None)
-    if done is None:
-        return
-    history = done["history"]
-    recorded = bands(len(history))
-    if not recorded:
-        reason = f"test accuracy {history[-1]['test_accuracy']:.4f} after {len(history)} epochs; no runs of that length are recorded to compare with"
-        out.claim("test-accuracy", "skipped", reason, None, device)
-        out.skipped.append(Skipped(rule="reference-accuracy", reason=reason))
-    for band in recorded:
-        rows = history[len(history) - band.over :]
-        value = sum(float(row[band.what]) for row in rows) / len(rows)
-        _against_band(out, band, value, device)
-
-
-def _against_band(out: Judgement, band: Band, value: float, device: str) -> None:
-    name = band.what.replace("_", "-")
-    over = f", mean of the last {band.over} epochs" if band.over > 1 else ""
-    limits = band.limits
-    if limits is None:
-        text = f"{value:.4f} after {band.epochs} epochs{over}; {len(band.values)} recorded seed(s) gave {band.mean:.4f}: too few for a band"
-        out.claim(name, "skipped", text, None, device)
-        out.skipped.append(Skipped(rule="reference-accuracy", reason=text))
-        return
-    text = f"{value:.4f} after {band.epochs} epochs{over}; band {limits[0]:.4f} to {limits[1]:.4f} from {len(band.values)} seeds"
-    if limits[0] <= value <= limits[1]:
-        out.claim(name, "proved", text, None, device)
-        return
-    out.claim(name, "failed", text, None, device)
-    out.findings.append(
-        Finding(
-            rule="reference-accuracy",
-            severity="error" if value < limits[0] else "warning",
-            area="reproducibility",
-            title=f"{band.what.replace('_', ' ')} {value:.4f} lies outside the recorded band",
-            seen=text,
-            why="Other seeds of the same recipe ended inside it.",
-            remedy=Remedy(text="Look at the levels above: a fault of data, precision or optimizer shows there first."),
-        )
-    )
+# -- As fast as it should be -----------------------------------------------------------------------------------------
 
 
 def _rates(out: Judgement, measured: Measured, device: str) -> None:

@@ -33,7 +33,7 @@ def reference(measured: Measured, judgement: Judgement) -> dict[str, Any]:
         "python": str(options.python),
         "machine": machine,
         "levels": judgement.levels,
-        "data": "cifar10" if measured.training else "made",
+        "data": next((str(e["source"]) for e in measured.training if e["stage"] == "data"), "made"),
         "inputs": stages.get("inputs", {}).get("hashes"),
         "logic": _trajectory(stages.get("logic")),
         "smooth": _trajectory(stages.get("smooth")),
