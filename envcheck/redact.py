@@ -187,15 +187,15 @@ def redact(text: str) -> str:
 
 def redact_facts(facts: Facts) -> Facts:
     """The same facts with every text in them redacted, for sharing."""
-    return msgspec.convert(_redact_document(msgspec.to_builtins(facts)), type=Facts)
+    return msgspec.convert(redact_document(msgspec.to_builtins(facts)), type=Facts)
 
 
 def redact_report(report: Report) -> Report:
     """The same report with every text in it redacted, its facts included."""
-    return msgspec.convert(_redact_document(msgspec.to_builtins(report)), type=Report)
+    return msgspec.convert(redact_document(msgspec.to_builtins(report)), type=Report)
 
 
-def _redact_document(document: Any) -> Any:
+def redact_document(document: Any) -> Any:
     """A JSON-like value: a name that one text betrays is replaced in all the others too."""
     people: set[str] = set()
     document = _walk(document, "", lambda text: _redact_names(_redact_numbers(_redact_secrets(text)), people))

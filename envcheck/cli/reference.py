@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,22 +23,28 @@ def reference(
     ] = None,
     preset: Annotated[
         str,
-        typer.Option("--preset", help="quick (under a minute), standard (some epochs of CIFAR-10), full (20 epochs)."),
+        typer.Option(
+            "--preset",
+            help="quick (under a minute), standard (and 3 epochs of training), full (20 epochs of CIFAR-10).",
+        ),
     ] = "quick",
     device: Annotated[
         str, typer.Option("--device", help="cpu, cuda:1, mps, xpu; default: the best there is.")
     ] = "auto",
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="The folder that holds cifar-10-batches-py; its files are checked by md5."),
+        typer.Option(
+            "--data",
+            help="The folder that holds cifar-10-batches-py, checked by md5; without it, images made from integers.",
+        ),
     ] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Let torchvision download CIFAR-10 into --data (170 MB).")
     ] = False,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Epochs of CIFAR-10, other than the preset's.")
+        int | None, typer.Option("--epochs", min=1, help="Epochs of the training, other than the preset's.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the training on CIFAR-10.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the training.")] = 1,
     threads: Annotated[int, typer.Option("--threads", min=0, help="CPU threads; 0 = torch's own choice.")] = 0,
     compile_: Annotated[bool, typer.Option("--compile", help="Repeat the steps under torch.compile.")] = False,
     audit: Annotated[
@@ -51,6 +57,7 @@ def reference(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="A picture of the curves, .png or .svg (needs matplotlib).")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that --record and --plot name.")] = False,
     python: Python = None,
     json: Json = False,
     no_color: NoColor = False,
@@ -65,58 +72,66 @@ def reference(
 
     color = wants_color(no_color)
     console = Console(no_color=not color, highlight=False, color_system="auto" if color else None)
-    _check(preset, data, download, epochs, audit, program, record, plot, against)
+    request = Request(preset, data, download, epochs, audit, tuple(program or ()), record, against, plot, force)
+    request.check()
     if audit:
         from envcheck.cli.reference_audit import audit_command
 
-        raise typer.Exit(audit_command(console, python, device, program or [], json=json, quiet=quiet))
+        raise typer.Exit(audit_command(console, python, device, request.program, json=json, quiet=quiet))
     training = ("--compile",) if compile_ else ()
-    measured, judgement = _run(python, preset, device, data, download, epochs, seed, threads, training, quiet)
-    raise typer.Exit(
-        _tell(console, measured, judgement, record, against, plot, json=json, quiet=quiet, verbose=verbose)
-    )
+    measured, judgement = _run(python, request, device, seed, threads, training, quiet)
+    raise typer.Exit(_tell(console, measured, judgement, request, json=json, quiet=quiet, verbose=verbose))
 
 
-def _check(
-    preset: str,
-    data: Path | None,
-    download: bool,
-    epochs: int | None,
-    audit: bool,
-    program: list[str] | None,
-    record: Path | None,
-    plot: Path | None,
-    against: Path | None,
-) -> None:
-    from envcheck.errors import UsageError
-    from envcheck.reference import PRESETS
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for, as far as it has to fit together."""
 
-    if preset not in PRESETS:
-        raise UsageError(f"no preset is called '{preset}'; there are {', '.join(PRESETS)}")
-    if program and not audit:
-        raise UsageError("a program is only run with --audit: envcheck reference --audit -- python train.py")
-    if data is None and (preset != "quick" or epochs is not None or download) and not audit:
-        raise UsageError(
-            f"{'--download' if download else '--epochs' if epochs is not None else 'this preset'} needs --data DIR, the folder of CIFAR-10"
-        )
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise UsageError(f"{plot}: a picture is .png or .svg")
-    for path in (record, plot):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"{path}: there is no such directory")
-    if against is not None:
+    preset: str = "quick"
+    data: Path | None = None
+    download: bool = False
+    epochs: int | None = None
+    audit: bool = False
+    program: tuple[str, ...] = ()
+    record: Path | None = None
+    against: Path | None = None
+    plot: Path | None = None
+    force: bool = False
+
+    def check(self) -> None:
+        """Before minutes are spent.
+
+        Raises:
+            UsageError: it makes no sense, or would end in vain.
+        """
+        from envcheck.errors import UsageError
+        from envcheck.reference import PRESETS
+        from envcheck.reference.cifar10 import check_files
         from envcheck.reference.compare import read
 
-        read(against)  # before minutes are spent
+        if self.preset not in PRESETS:
+            raise UsageError(f"no preset is called '{self.preset}'; there are {', '.join(PRESETS)}")
+        if self.program and not self.audit:
+            raise UsageError("a program is only run with --audit: envcheck reference --audit -- python train.py")
+        if self.download and self.data is None:
+            raise UsageError("--download needs --data DIR, the folder to download to")
+        if self.plot is not None and self.plot.suffix not in (".png", ".svg"):
+            raise UsageError(f"{self.plot}: a picture is .png or .svg")
+        for path in (self.record, self.plot):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise UsageError(f"{path}: there is no such directory")
+            if path is not None and path.exists() and not self.force:
+                raise UsageError(f"{path} exists already; give --force to replace it")
+        if self.against is not None:
+            read(self.against)
+        if self.data is not None and not self.download:
+            check_files(self.data)
 
 
 def _run(
     python: Path | None,
-    preset: str,
+    request: Request,
     device: str,
-    data: Path | None,
-    download: bool,
-    epochs: int | None,
     seed: int,
     threads: int,
     training: tuple[str, ...],
@@ -124,22 +139,24 @@ def _run(
 ) -> tuple[Measured, Judgement]:
     from envcheck.cli.reference_progress import Live
     from envcheck.reference import Options, judge, load_golden, measure
+    from envcheck.reference.cifar10 import check_files
     from envcheck.reference.measure import fetch_cifar10
     from envcheck.target import choose
 
     interpreter = choose(python).python
     golden = load_golden()
-    live = Live(enabled=not quiet and sys.stderr.isatty())
+    live = Live(enabled=not quiet)
     try:
-        if download and data is not None:
+        if request.download and request.data is not None:
             live("downloading CIFAR-10", None)
-            fetch_cifar10(interpreter, data)
+            fetch_cifar10(interpreter, request.data, live)
+            check_files(request.data)
         options = Options(
             python=interpreter,
-            preset=preset,
+            preset=request.preset,
             device=device,
-            data=data,
-            epochs=epochs,
+            data=request.data,
+            epochs=request.epochs,
             threads=threads,
             seed=seed,
             training=training,
@@ -154,9 +171,7 @@ def _tell(
     console: Console,
     measured: Measured,
     judgement: Judgement,
-    record: Path | None,
-    against: Path | None,
-    plot: Path | None,
+    request: Request,
     *,
     json: bool,
     quiet: bool,
@@ -164,21 +179,22 @@ def _tell(
 ) -> int:
     import msgspec
 
+    from envcheck.files import write_atomically
     from envcheck.reference import compare, document, load_golden
     from envcheck.reference.compare import read
 
     report: dict[str, Any] = document(measured, judgement)
     code = 0 if judgement.verdict == "healthy" else 1
-    if against is not None:
-        report["comparison"] = compare(read(against), report["reference"], load_golden()["tolerances"])
+    if request.against is not None:
+        report["comparison"] = compare(read(request.against), report["reference"], load_golden()["tolerances"])
         code = code or int(report["comparison"]["equality"] in ("none", "inputs"))
     data = msgspec.json.encode(report)
-    if record is not None:
-        record.write_bytes(data + b"\n")
-    if plot is not None:
+    if request.record is not None:
+        write_atomically(request.record, data + b"\n")
+    if request.plot is not None:
         from envcheck.reference.plot import draw
 
-        draw(measured.options.python, report["reference"], plot)
+        draw(measured.options.python, report["reference"], request.plot)
     if json:
         write_json(data)
     else:

@@ -1,4 +1,4 @@
-"""Draws the curves of a report: reference_plot.py FILE.png|FILE.svg < JSON. Needs matplotlib, of whichever Python has it."""
+"""Draws the curves of a report: reference_plot.py FILE.png|FILE.svg CURVES.json. Needs matplotlib, of whichever Python has it."""
 import json
 import sys
 
@@ -22,12 +22,15 @@ def main():
     left.set_ylabel("loss")
     left.legend()
     epochs = told["epochs"]
-    for key in ("train_accuracy", "test_accuracy"):
-        right.plot([row["epoch"] for row in epochs], [row[key] for row in epochs], "o-", label=key.replace("_", " "))
+    colours = {"train_accuracy": "tab:blue", "test_accuracy": "tab:orange"}
+    for key, colour in colours.items():
+        right.plot([row["epoch"] for row in epochs], [row[key] for row in epochs], "o-", color=colour, label=key.replace("_", " "))
     for band in told["bands"]:
         if band["limits"]:
-            right.axhspan(band["limits"][0], band["limits"][1], alpha=0.2, label="band, %s, %d seeds" % (band["what"].replace("_", " "), band["seeds"]))
-    right.set_xlabel("epoch of CIFAR-10")
+            epoch, low, high = zip(*band["limits"])
+            label = "band of %d seeds, %s" % (band["seeds"], band["what"].replace("_", " "))
+            right.fill_between(epoch, low, high, color=colours[band["what"]], alpha=0.15, label=label)
+    right.set_xlabel("epoch, " + told["data"])
     right.set_ylabel("accuracy")
     if epochs:
         right.legend()

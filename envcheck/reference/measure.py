@@ -210,14 +210,15 @@ def _train(measured: Measured, preset: Preset, on_event: OnEvent | None) -> None
         measured.failures.append(("the training", answer))
 
 
-def fetch_cifar10(python: Path, folder: Path) -> None:
-    """Lets torchvision download CIFAR-10 into that folder.
+def fetch_cifar10(python: Path, folder: Path, on_event: OnEvent | None = None) -> None:
+    """Lets torchvision download CIFAR-10 into that folder; "download" events tell the bytes so far.
 
     Raises:
         TargetError: no torchvision, no network, or a wrong file.
     """
     env = child_environment(python)
-    answer = run_payload(python, PAYLOADS / "reference_download.py", (str(folder),), timeout=3600, limit=3600, env=env)
+    payload = PAYLOADS / "reference_download.py"
+    answer = run_payload(python, payload, (str(folder),), timeout=3600, limit=3600, env=env, on_stage=on_event)
     if answer.kind != "answered":
         said = (answer.outcome.error or answer.kind).strip().splitlines()
         raise TargetError(f"CIFAR-10 was not downloaded: {said[-1] if said else answer.kind}")

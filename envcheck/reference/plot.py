@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.errors import UsageError
-from envcheck.reference.golden import bands
+from envcheck.reference.bands import bands
+from envcheck.reference.result import NAMES
 from envcheck.target import PAYLOADS, child_environment, run_payload
 
 
@@ -47,9 +48,18 @@ def curves(reference: dict[str, Any]) -> dict[str, Any]:
         "repeats": {
             name: [float.fromhex(step["loss"]) for step in steps] for name, steps in reference["repeats"].items()
         },
+        "data": NAMES[reference["data"]],
         "epochs": epochs,
-        "bands": [
-            {"what": band.what, "limits": band.limits, "seeds": len(band.values)}
-            for band in (bands(len(epochs)) if epochs else ())
-        ],
+        "bands": _bands(len(epochs), reference["data"]),
     }
+
+
+def _bands(epochs: int, data: str) -> list[dict[str, Any]]:
+    """For each figure of merit the limits of every epoch that has some: {"what", "seeds", "limits": [[epoch, low, high]]}."""
+    found: dict[str, dict[str, Any]] = {}
+    for epoch in range(1, epochs + 1):
+        for band in bands(epoch, data):
+            row = found.setdefault(band.what, {"what": band.what, "seeds": len(band.values), "limits": []})
+            if band.limits is not None:
+                row["limits"].append([epoch, *band.limits])
+    return list(found.values())

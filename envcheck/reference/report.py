@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 
 from envcheck.findings import SCHEMA
+from envcheck.redact import redact_document
 from envcheck.reference.judge import Judgement
 from envcheck.reference.measure import Measured
 
 
 def document(measured: Measured, judgement: Judgement) -> dict[str, Any]:
-    """The JSON-ready report."""
-    return {
+    """The JSON-ready report, without what identifies a person: it is made to be compared with other people's."""
+    report = {
         "schema": SCHEMA,
         "verdict": judgement.verdict,
         "findings": msgspec.to_builtins(judgement.findings),
@@ -21,6 +22,8 @@ def document(measured: Measured, judgement: Judgement) -> dict[str, Any]:
         "skipped": msgspec.to_builtins(judgement.skipped),
         "reference": reference(measured, judgement),
     }
+    shared: dict[str, Any] = redact_document(report)
+    return shared
 
 
 def reference(measured: Measured, judgement: Judgement) -> dict[str, Any]:

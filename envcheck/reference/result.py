@@ -43,7 +43,9 @@ def _epochs(number: int) -> str:
 def _data(source: str, checked: dict[str, Any]) -> str:
     files = "every file by md5, " if source == "cifar10" else ""
     counts = " and ".join(f"{checked[name]['images']:,} {name}" for name in ("train", "test"))
-    return f"{NAMES[source]}: {files}{counts} images; shapes, range, classes, mean and spread by channel as they should be"
+    return (
+        f"{NAMES[source]}: {files}{counts} images; shapes, range, classes, mean and spread by channel as they should be"
+    )
 
 
 def _self_check(event: dict[str, Any]) -> str:

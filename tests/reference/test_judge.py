@@ -173,3 +173,13 @@ def test_low_precision_is_the_cause_of_a_layer_that_is_off_in_float32_alone(heal
     assert first.rule == "reference-precision"
     assert "conv3" in first.title
     assert {f.consequence_of for f in rest} == {"reference-precision"}
+
+
+def test_a_report_that_is_shared_names_nobody_and_keeps_every_bit(healthy: Measured) -> None:
+    healthy.options = Options(python=Path("/home/maria/venv/bin/python"))
+    report = document(healthy, judge(healthy, load_golden()))
+    assert "maria" not in str(report)
+    golden = load_golden()
+    assert report["reference"]["inputs"] == golden["inputs"]
+    assert report["reference"]["logic"]["steps"] == golden["logic"]["steps"]
+    assert report["reference"]["repeats"]["strict:1"][0]["loss"] == (1.0).hex()
