@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from envcheck.render.pages import markdown
-from envcheck.rules import RULES
+from envcheck.rules import EXPLAINED
 from envcheck.rules.page import pages
 
 FOLDER = Path(__file__).parent / "rules"
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "rules"
 
 def expected() -> dict[str, str]:
     """File name -> contents."""
-    files = {f"{rule.id}.md": markdown(rule, pages()[rule.id]) for rule in RULES}
+    files = {f"{rule.id}.md": markdown(rule, pages()[rule.id]) for rule in EXPLAINED}
     lines = [
         "# Rules",
         "",
@@ -22,7 +22,7 @@ def expected() -> dict[str, str]:
         "",
     ]
     area = ""
-    for rule in RULES:
+    for rule in EXPLAINED:
         if rule.area != area:
             area = rule.area
             lines += ["", f"## {area}", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -9,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.findings import AREAS
 from envcheck.process import run
 from envcheck.render.pages import page_lines
-from envcheck.rules import RULES
+from envcheck.rules import EXPLAINED, RULES
 from envcheck.rules.page import closest, pages
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
-    assert {rule.id for rule in RULES} == set(pages())
+def test_every_name_has_a_page_and_every_page_a_name() -> None:
+    assert {name.id for name in EXPLAINED} == set(pages())
 
 
 def test_ids_are_unique_and_kebab_case() -> None:
-    ids = [rule.id for rule in RULES]
+    ids = [name.id for name in EXPLAINED]
     assert len(ids) == len(set(ids))
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", item) for item in ids)
 
@@ -32,7 +34,13 @@ def test_what_a_rule_explains_is_a_rule() -> None:
     assert {(rule.id, other) for rule in RULES for other in rule.explains if other not in known} == set()
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
+def test_areas_are_known_and_stand_together() -> None:
+    areas = [area for area, _ in itertools.groupby(EXPLAINED, key=lambda name: name.area)]
+    assert len(areas) == len(set(areas))
+    assert set(areas) <= set(AREAS)
+
+
+@pytest.mark.parametrize("rule", EXPLAINED, ids=lambda r: r.id)
 def test_a_page_says_everything(rule) -> None:
     page = pages()[rule.id]
     assert len(page.means) > 40
@@ -58,4 +66,4 @@ def test_docs_are_up_to_date() -> None:
     ],
 )
 def test_free_text_finds_the_rule(text: str, wanted: str) -> None:
-    assert wanted in closest(text, {rule.id: rule.title for rule in RULES})
+    assert wanted in closest(text, {name.id: name.title for name in EXPLAINED})

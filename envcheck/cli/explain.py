@@ -21,20 +21,20 @@ def explain(
 
     from envcheck.errors import UsageError
     from envcheck.render import pages as view
-    from envcheck.rules import RULES
+    from envcheck.rules import EXPLAINED
     from envcheck.rules.page import closest, pages
     from envcheck.rules.search import rules_for_text
 
-    titles = {item.id: item.title for item in RULES}
+    titles = {item.id: item.title for item in EXPLAINED}
     text = " ".join(rule or ())
     if not text:
         if json:
-            write_json(msgspec.json.encode({"schema": 1, "rules": [view.entry(item) for item in RULES]}))
+            write_json(msgspec.json.encode({"schema": 1, "rules": [view.entry(item) for item in EXPLAINED]}))
         else:
-            view.print_list(RULES, color=wants_color(no_color))
+            view.print_list(EXPLAINED, color=wants_color(no_color))
         return
     if text in titles:
-        found = next(item for item in RULES if item.id == text)
+        found = next(item for item in EXPLAINED if item.id == text)
         if json:
             write_json(msgspec.json.encode({"schema": 1, "rules": [view.entry(found, pages().get(text))]}))
         else:
@@ -43,7 +43,7 @@ def explain(
     near = list(dict.fromkeys([*rules_for_text(text), *closest(text, titles)]))[:5]
     if not near:
         raise UsageError(f"no rule is called '{text}', and none is close to it; see: envcheck explain")
-    rows = [item for rule_id in near for item in RULES if item.id == rule_id]
+    rows = [item for rule_id in near for item in EXPLAINED if item.id == rule_id]
     if json:
         write_json(msgspec.json.encode({"schema": 1, "rules": [view.entry(item) for item in rows]}))
     else:

@@ -1,20 +1,8 @@
-"""A finding about a file. Ids are those of the rules where the cause is one of theirs; others begin with "file-"."""
+"""A finding about a file. Ids are those of the rules where the cause is one of theirs; the rest stand in rules/others.py."""
 
 from __future__ import annotations
 
 from envcheck.findings import Finding, Remedy
-
-_AREAS = {
-    "driver-too-old": "driver",
-    "container-driver-in-image": "platform",
-    "glibc-too-old": "library",
-    "toolkit-torch-cuda-mismatch": "build",
-    "cpu-only-build": "build",
-    "file-base-replaced": "build",
-    "torchvision-mismatch": "build",
-    "torchaudio-mismatch": "build",
-    "triton-version-mismatch": "build",
-}
 
 
 def finding(
@@ -28,12 +16,13 @@ def finding(
     confidence: str = "certain",
     line: int | None = None,
 ) -> Finding:
-    """One statement about a file."""
-    area = "build" if rule.startswith("gpu-") else _AREAS.get(rule, "install")
+    """One statement about a file, in the area of its id."""
+    from envcheck.rules import EXPLAINED  # not at import: most files have no finding
+
     return Finding(
         rule=rule,
         severity=severity,
-        area=area,
+        area=next(name.area for name in EXPLAINED if name.id == rule),
         title=title,
         seen=seen,
         why=why,

@@ -25,6 +25,11 @@ _MIRRORED = re.compile(
     r"|mpmath$|networkx$|numpy$|pillow$|sympy$|typing-extensions$|setuptools$|packaging$|requests$|certifi$"
     r"|charset-normalizer$|idna$|urllib3$|tqdm$|xformers$|pip$|wheel$"
 )
+_MISMATCH = {
+    "torchvision": "torchvision-mismatch",
+    "torchaudio": "torchaudio-mismatch",
+    "triton": "triton-version-mismatch",
+}
 _DEFAULTS = ("defaults", "main", "anaconda", "pkgs/main", "free", "r")
 _PYTHONS = tuple(f"3.{minor}" for minor in range(6, 20))
 
@@ -198,7 +203,7 @@ def _pairs(wants: tuple[Want, ...], matrix: Matrix) -> Iterator[Finding]:
             if known is None or other is None or not same_command or known.accepts(other) is not False:
                 continue
             yield finding(
-                f"{want.name}-mismatch" if want.name != "triton" else "triton-version-mismatch",
+                _MISMATCH[want.name],
                 "error",
                 f"{want.name} {other} does not belong to torch {version}.",
                 seen=f"{torch.text} and {want.text}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 from rich.console import Console
@@ -36,20 +36,12 @@ def show_comparison(
         return
     for item in findings:
         print_line(Line(""), console)
-        for line in _finding(item):
+        for line in finding_lines(item):
             print_line(line, console)
     if comparison is not None:
         _rows(comparison, console, strict=strict)
     for text in wanted.unread:
         print_line(Line(f"not read: {text}", style="dim"), console)
-
-
-def _finding(item: Finding) -> Iterator[Line]:
-    """Without the hint at a rule's page where there is none: some findings are about files alone."""
-    from envcheck.rules import RULES  # not at import: most files have no finding
-
-    known = any(rule.id == item.rule for rule in RULES)
-    return (line for line in finding_lines(item) if known or line.label != "more")
 
 
 def _headline(wanted: Wanted, comparison: Comparison | None, *, bad: bool, warned: bool, strict: bool) -> Line:

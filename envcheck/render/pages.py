@@ -9,11 +9,11 @@ import msgspec
 from rich.console import Console
 
 from envcheck.render.console import Line, print_line
-from envcheck.rules.base import Rule
+from envcheck.rules.base import Named
 from envcheck.rules.page import Page
 
 
-def entry(rule: Rule, page: Page | None = None) -> dict[str, Any]:
+def entry(rule: Named, page: Page | None = None) -> dict[str, Any]:
     """A rule as JSON-ready dict, with its page where one is given."""
     found: dict[str, Any] = {"id": rule.id, "area": rule.area, "title": rule.title}
     if page is not None:
@@ -21,7 +21,7 @@ def entry(rule: Rule, page: Page | None = None) -> dict[str, Any]:
     return found
 
 
-def print_list(rules: Iterable[Rule], *, color: bool, heading: str = "") -> None:
+def print_list(rules: Iterable[Named], *, color: bool, heading: str = "") -> None:
     """Ids with their sentence, area by area."""
     console = _console(color=color)
     if heading:
@@ -37,14 +37,14 @@ def print_list(rules: Iterable[Rule], *, color: bool, heading: str = "") -> None
     console.print("\nenvcheck explain RULE shows a rule's page.", highlight=False)
 
 
-def print_page(rule: Rule, page: Page | None, *, color: bool) -> None:
+def print_page(rule: Named, page: Page | None, *, color: bool) -> None:
     """A rule's page in the terminal."""
     console = _console(color=color)
     for line in page_lines(rule, page):
         print_line(line, console)
 
 
-def page_lines(rule: Rule, page: Page | None) -> Iterable[Line]:
+def page_lines(rule: Named, page: Page | None) -> Iterable[Line]:
     """The page as lines."""
     yield Line(rule.id, style="note", label="rule")
     yield Line(rule.title, label="says")
@@ -67,7 +67,7 @@ def page_lines(rule: Rule, page: Page | None) -> Iterable[Line]:
             yield Line(f"- {item}", label=heading if number == 0 else " ")
 
 
-def markdown(rule: Rule, page: Page) -> str:
+def markdown(rule: Named, page: Page) -> str:
     """The page as Markdown, by templates/rule.md.jinja."""
     import jinja2
 

@@ -27,8 +27,17 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A rule: an id that never changes its meaning, one sentence, and a short pure function.
+class Named:
+    """What a finding can be called: an id that never changes its meaning, the area, and one sentence."""
+
+    id: str
+    area: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Rule(Named):
+    """A rule: a name, and a short pure function that finds it.
 
     fallback: says what is broken without knowing why; its findings are dropped when another rule found an error
         outside of the user's own code.
@@ -36,9 +45,6 @@ class Rule:
         "runtime" (only for findings that make all else moot, such as a torch that is not there).
     """
 
-    id: str
-    area: str
-    title: str
     function: RuleFunction
     explains: tuple[str, ...] = field(default=())
     fallback: bool = False

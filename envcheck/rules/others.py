@@ -1,0 +1,29 @@
+"""What other commands than `doctor` and `diagnose` can find: names without a rule's function, with a page like every rule.
+
+`reference` and `export --check` judge what no `Facts` holds (two runs of a training, a file), so they make their findings
+themselves. Their ids stand here, and `envcheck explain`, docs/ and the tests of pages walk `envcheck.rules.EXPLAINED`,
+which is the rules and these. To add one:
+
+1. Make the finding, `Finding(rule="reference-slow", area="performance", ...)` or `Skipped(rule=...)`. The id is written
+   where the finding is made as a literal, as `"a" if x else "b"`, as a constant, or is taken from a table of the module
+   (`TABLE[key]`, `TABLE.get(key, "default")`); never glued together, so that tests/test_pages.py can read it.
+2. A row below: id, the area that the finding has, and a sentence that is true of all findings of that id.
+3. Its page in `pages/reference.toml` or `pages/files.toml` (fields: `Page` in page.py), then `python docs/build.py`.
+
+A finding whose cause is one of the rules takes the rule's id and area, and needs nothing here.
+"""
+
+from __future__ import annotations
+
+from envcheck.rules.base import Named
+
+OTHERS: tuple[Named, ...] = (
+    # envcheck diagnose
+    Named("diagnose", "runtime", "The text does not say enough to tell what is wrong, or that nothing is."),
+    # envcheck export --check, and export into a file that is there
+    Named("wrong-package-name", "install", "A requirement has the name that the package has elsewhere."),
+    Named("file-mixed-channels", "install", "An environment file mixes the conda channels defaults and conda-forge."),
+    Named("file-extra-index", "install", "A file leaves open which index answers for torch."),
+    Named("file-index-only", "install", "A file asks PyTorch's index for packages that it does not have."),
+    Named("file-base-replaced", "build", "A Dockerfile installs another torch over the one of its base image."),
+)
