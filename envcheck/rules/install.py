@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from envcheck.rules import install_copies, install_damage, install_nvidia, install_packages, install_resolve
+from envcheck.rules import (
+    install_copies,
+    install_damage,
+    install_network,
+    install_nvidia,
+    install_packages,
+    install_resolve,
+)
 from envcheck.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
+    *install_network.RULES,
     *install_resolve.RULES,
     *install_copies.RULES,
     *install_damage.RULES,

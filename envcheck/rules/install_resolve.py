@@ -15,6 +15,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
+from envcheck.rules.install_network import unreachable
 from envcheck.rules.install_plans import planned
 
 KINDS = (
@@ -77,6 +78,9 @@ def requests(facts: Facts) -> Iterator[Request]:
             found.append(made)
     listed = {r.text for r in found if r.versions is not None}  # pip repeats the request in a line without the list
     kept = [r for r in found if r.versions is not None or r.text not in listed]
+    if unreachable(facts) is not None:
+        # An index that could not be read offers nothing: "from versions: none" then says nothing about the wheels.
+        kept = [r for r in kept if r.versions or r.symptom.kind not in ("no-matching-distribution", "uv-no-version")]
     yield from sorted(kept, key=lambda r: (r.versions is None, not r.specifier))
 
 

@@ -149,6 +149,44 @@ _RESOLVE = (
 )
 
 _TRANSFER = (
+    # pip: _internal/index/collector.py and urllib3's Retry; uv: reqwest's and rustls' chain of causes; conda's gateways and
+    # libmamba's curl; transformers and huggingface_hub; urllib. A retry alone may still succeed: only the last one counts.
+    Signature(
+        "server-unreachable",
+        (
+            "could not fetch url",
+            "max retries exceeded with url",
+            "retry(total=0",
+            "peer certificate",
+            "client error (connect)",
+            "dns error",
+            "tunnel error",
+            "http 000 connection failed",
+            "condasslerror",
+            "error in your proxy configuration",
+            "download error (",
+            "urlerror: <urlopen error",
+            "the ssl module in python is not available",
+            "we couldn't connect to 'http",
+            "localentrynotfounderror",
+        ),
+        r"Could not fetch URL (?P<host>\S{8,200}?): (?P<cause>There was a problem confirming the ssl certificate: [^\n]{0,300}"
+        r"|connection error: [^\n]{0,300})"
+        r"|HTTPS?ConnectionPool\(host='(?P<pool>[^'\n]{3,80})', port=\d{2,5}\): Max retries exceeded with url[^\n]{0,300}?\(Caused by "
+        r"(?P<caused>(?!ReadTimeoutError)[^\n]{3,300})"
+        r"|Retry\(total=0,[^\n]{0,120}\) after connection broken by '(?P<last>(?:SSLError|ProxyError|NewConnectionError|NameResolutionError"
+        r"|ConnectTimeoutError)[^\n]{0,300})': (?P<path>/[^\s]{2,200})"
+        r"|(?:https?://(?P<uv>[^\s/`)]{3,80})[^\n]{0,200}\n(?:[^\n]{0,200}\n){0,3}?)?[^\n]{0,40}(?P<chain>invalid peer certificate: \w{3,40}|dns error"
+        r"[^\n]{0,80}|tunnel error[^\n]{0,80}|client error \(Connect\)(?:[^\n]{0,20}\n[^\n]{0,120})?)"
+        r"|HTTP 000 CONNECTION FAILED for url <(?P<conda>[^>\n]{8,200})>|CondaSSLError|an error in your proxy configuration"
+        r"|Download error \((?:6|7|28|35|60)\) (?P<curl>[^\[\n]{3,80})\[(?P<mamba>[^\]\n]{8,200})"
+        r"|URLError: <urlopen error (?P<open>\[SSL: CERTIFICATE_VERIFY_FAILED\][^\n>]{0,120}|\[Errno (?:-2|-3|8|101|110|111|113|11001|11002)\][^\n>]{0,80}"
+        r"|\[WinError 100\d\d\][^\n>]{0,120}|Tunnel connection failed[^\n>]{0,60}|timed out)"
+        r"|(?P<nossl>the ssl module in Python is not available)"
+        r"|We couldn't connect to '(?P<hub>https?://[^'\n]{3,80})' to load|LocalEntryNotFoundError: (?P<entry>Connection error|An error happened)",
+        before=4,
+        after=1,
+    ),
     Signature(
         "hash-mismatch",
         (
