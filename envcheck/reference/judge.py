@@ -156,7 +156,7 @@ def _trajectory(out: Judgement, measured: Measured, golden: dict[str, Any], task
         return
     if "skipped" in stage:
         out.claim(task, "skipped", stage["skipped"], stage.get("seconds"), device)
-        out.skipped.append(Skipped(rule=f"reference-{task}", reason=stage["skipped"]))
+        out.skipped.append(Skipped(rule="reference-trajectory", reason=stage["skipped"]))
         return
     kind = "float64" if task == "logic" else "float32, smooth twin"
     steps, worst = len(stage["steps"]), stage.get("worst", {})
