@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.captured import read
-from envcheck.matrix import load
-from envcheck.rules import RULES, evaluate
+from tests.rules.texts import named, sound, three_wordings
 
 CASES: list[tuple[str, str, str]] = [
     # --- GPU code ---------------------------------------------------------------------------------------------
@@ -801,25 +799,16 @@ building 'my_ext' extension
 
 @pytest.mark.parametrize(("cause", "source", "text"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
 def test_text_names_its_cause(cause: str, source: str, text: str) -> None:
-    report = evaluate(read([("report.txt", text)]), load(), RULES)
-    said = [(f.rule, f.severity, f.title) for f in report.findings]
-    assert report.primary is not None, f"{source}: nothing found"
-    assert report.primary.rule == cause, f"{source}: {said}"
-    assert not [s for s in report.skipped if s.reason.startswith("internal error")]
+    named(text, cause, source)
 
 
 @pytest.mark.parametrize(("name", "text"), HEALTHY, ids=[h[0] for h in HEALTHY])
 def test_sound_report_gets_no_alarm(name: str, text: str) -> None:
-    report = evaluate(read([("report.txt", text)]), load(), RULES)
-    assert report.primary is None, [(f.rule, f.title, f.seen) for f in report.findings]
+    sound(text)
 
 
-def test_text_cases_cover_every_cause_three_times() -> None:
-    counts: dict[str, int] = {}
-    for cause, _, _ in CASES:
-        counts[cause] = counts.get(cause, 0) + 1
-    few = {c: n for c, n in counts.items() if n < 3 and c not in _EXTRAS}
-    assert not few
+def test_every_cause_has_three_wordings() -> None:
+    three_wordings((cause for cause, _, _ in CASES), but=_EXTRAS)
 
 
 _EXTRAS = {

@@ -7,14 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.captured import read
-from envcheck.findings import Report
-from envcheck.matrix import load
-from envcheck.rules import RULES, evaluate
-
-
-def judge(text: str) -> Report:
-    return evaluate(read([("report", text)]), load(), RULES)
+from tests.rules.texts import left_alone, named, three_wordings
 
 
 XPU = "PyTorch version: 2.7.1+xpu\nCUDA used to build PyTorch: None\nOS: Ubuntu 24.04.2 LTS (x86_64)\n"
@@ -259,16 +252,11 @@ CASES = [
 
 @pytest.mark.parametrize(("rule", "text"), [c[1:] for c in CASES], ids=[f"{c[1]}: {c[0]}" for c in CASES])
 def test_the_cause_is_named_first(rule: str, text: str) -> None:
-    report = judge(text)
-    assert report.primary is not None, report.skipped
-    assert report.primary.rule == rule, [(f.rule, f.confidence, f.consequence_of) for f in report.findings]
+    named(text, rule)
 
 
 def test_every_cause_has_three_wordings() -> None:
-    counts: dict[str, int] = {}
-    for _, rule, _ in CASES:
-        counts[rule] = counts.get(rule, 0) + 1
-    assert {rule: n for rule, n in counts.items() if n < 3} == {}
+    three_wordings(rule for _, rule, _ in CASES)
 
 
 NEAR = [
@@ -316,4 +304,4 @@ NEAR = [
 
 @pytest.mark.parametrize(("rule", "text"), [c[1:] for c in NEAR], ids=[f"{c[1]}: {c[0]}" for c in NEAR])
 def test_a_near_miss_is_left_alone(rule: str, text: str) -> None:
-    assert rule not in {f.rule for f in judge(text).findings}
+    left_alone(text, rule)
