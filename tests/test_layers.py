@@ -29,7 +29,7 @@ MAY: dict[str, set[str]] = {
     "recommend": {"facts", "findings", "matrix", "errors", "installers", "rules"},
     "rules": {"facts", "findings", "matrix", "errors", "symptoms", "recommend", "installers"},
     "smoke": {"facts", "findings", "matrix", "target", "process", "errors", "probes", "nvidia_smi"},
-    "reference": {"facts", "findings", "target", "data", "errors", "redact"},
+    "reference": {"facts", "findings", "matrix", "target", "data", "errors", "redact", "probes", "rules", "smoke"},
     "doctor": {"facts", "findings", "matrix", "rules", "probes", "smoke", "target", "symptoms", "errors"},
     "render": {"facts", "findings", "recommend", "rules", "data", "envfiles", "differences"},
     "files": {"errors"},

@@ -12,7 +12,7 @@ Tasks, done in the order given, each answered by one marked JSON line {"stage": 
     logic             float64, the documented network, against the golden values
     smooth:float64    the same in float64, to record golden values
     smooth            float32, the smooth twin, against the golden values; shadows at three states
-    peak              images a second of the training step, and of matrix products
+    rates             images a second: a plain loop, the pipeline in memory, and what the device gives at most
 """
 import argparse
 import json
@@ -81,6 +81,18 @@ VARIABLES = (
 )
 
 
+def cpu_name():
+    """The CPU's own name where the system gives it, else its architecture."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return " ".join(line.partition(":")[2].split())
+    except (OSError, UnicodeDecodeError):
+        pass
+    return platform.processor() or platform.machine()
+
+
 def machine(run):
     """Versions, device and settings."""
     import warnings
@@ -91,7 +103,7 @@ def machine(run):
         warnings.simplefilter("ignore")  # reading a deprecated switch is no use of it
         settings = {name: setting(name) for name in SETTINGS}
     device = run.device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
     return {
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -114,6 +126,7 @@ class Run:
     """The options of this process, and what its tasks share."""
 
     def __init__(self, options):
+        import reference_rates
         import train_cifar10 as T
 
         self.T, self.options = T, options
@@ -123,6 +136,7 @@ class Run:
                 self.golden = json.load(file)
         self.device = T.pick_device(options.device)
         self.strict = False
+        self.load, self.found = reference_rates.load_of_machine(), reference_rates.switches()
         self._made, make = None, T.made_dataset
 
         def made():
@@ -416,43 +430,11 @@ def shadow(run):
     return dict(shadow_of(run, trainer, tests), strict=run.strict)
 
 
-def peak(run):
-    """Images a second of the step as it is run fast, and the rate of matrix products of the same device."""
-    import torch
+def rates(run):
+    """How fast, by the settings that the user has."""
+    import reference_rates
 
-    fast = ["--batch", "128", "--steps", "1000", "--channels-last", "--fused"]
-    trainer, batches, _ = run.trainer(fast)
-    trainer.options.every_step = False
-    order = batches.order(0)
-    seconds = []
-    for number in range(run.options.rounds + 1):
-        wait(run)
-        begun = time.perf_counter()
-        for part in range(2):
-            index = order[(2 * number + part) * 128 % 4096:][:128]
-            trainer.train_step(*batches.train(index, 0))
-        wait(run)
-        seconds.append(time.perf_counter() - begun)
-    size = 1024 if run.device.type == "cpu" else 4096
-    a = torch.ones(size, size, device=run.device)
-    best = 1e9
-    for _ in range(4):
-        wait(run)
-        begun = time.perf_counter()
-        a @ a
-        wait(run)
-        best = min(best, time.perf_counter() - begun)
-    rate = 256 / sorted(seconds[1:])[len(seconds[1:]) // 2]
-    flops = 2.0 * size ** 3 / best
-    return {"images_per_second": rate, "matmul_gflops": flops / 1e9, "share_of_matmul": rate * 233.6e6 / flops}
-
-
-def wait(run):
-    """Until the device has done all it was given."""
-    import torch
-
-    if run.device.type != "cpu" and hasattr(torch, run.device.type) and hasattr(getattr(torch, run.device.type), "synchronize"):
-        getattr(torch, run.device.type).synchronize()
+    return reference_rates.rates(run)
 
 
 TASKS = {
@@ -464,7 +446,7 @@ TASKS = {
     "logic": logic,
     "smooth": smooth,
     "smooth:float64": smooth_in_float64,
-    "peak": peak,
+    "rates": rates,
 }
 
 
@@ -479,7 +461,8 @@ def parse(arguments=None):
     parser.add_argument("--checkpoint")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--stop-early", action="store_true", help="end a trajectory where it first differs")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4, help="of the rates")
+    parser.add_argument("--workers", type=int, default=0, help="measure the plain loop with so many DataLoader workers too")
     parser.add_argument("--training", action="append", default=[], metavar="OPTION", help="for the training, such as --training=--compile")
     parser.add_argument("--without-onednn", action="store_true", help="torch's own CPU kernels")
     return parser.parse_args(arguments)

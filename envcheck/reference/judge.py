@@ -10,6 +10,7 @@ from envcheck.facts import Check
 from envcheck.findings import Finding, Remedy, Skipped
 from envcheck.reference.measure import Measured
 from envcheck.reference.precision import judge_precision
+from envcheck.reference.rates import judge_rates
 from envcheck.reference.result import judge_result
 from envcheck.reference.words import FOR_KIND, remedy_for, settings_that_break_repeats
 from envcheck.target import Answer
@@ -56,7 +57,7 @@ def judge(measured: Measured, golden: dict[str, Any]) -> Judgement:
     _repeats(out, measured, device)
     _resume(out, measured, device)
     judge_result(out.findings, out.skipped, out.claim, measured, device)
-    _rates(out, measured, device)
+    judge_rates(out.findings, out.skipped, out.claim, measured, device)
     logic = measured.stages.get("logic", {})
     exact = "error" not in logic and logic.get("first") is None and not logic.get("notes")
     out.findings = _ordered(out.findings, exact=exact)
@@ -297,15 +298,3 @@ def _resume(out: Judgement, measured: Measured, device: str) -> None:
             consequence_of="reference-not-repeatable" if repeats else None,
         )
     )
-
-
-# -- As fast as it should be -----------------------------------------------------------------------------------------
-
-
-def _rates(out: Judgement, measured: Measured, device: str) -> None:
-    stage = measured.stages.get("peak")
-    if stage is None or "error" in stage:
-        return
-    share = stage["share_of_matmul"]
-    text = f"{stage['images_per_second']:.0f} images/s; {100 * share:.0f} % of what matrix products reach here ({stage['matmul_gflops']:.0f} GFLOP/s)"
-    out.claim("rate", "proved", text, stage.get("seconds"), device)

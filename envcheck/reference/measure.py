@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.errors import TargetError
+from envcheck.facts import Measurement, System, UnderLoad
+from envcheck.reference.attended import Attended
 from envcheck.reference.golden import golden_file
 from envcheck.target import PAYLOADS, Answer, Session, child_environment, run_payload, start
 
@@ -29,14 +31,17 @@ class Preset:
     epochs: int
     """Of the training; 0: none, though data that is given is checked."""
     rounds: int
+    """Of the rates."""
+    workers: int
+    """DataLoader workers that the plain loop is measured with besides none."""
     limit: float
     """Seconds for one process."""
 
 
 PRESETS = {
-    "quick": Preset(steps=6, epochs=0, rounds=1, limit=600),
-    "standard": Preset(steps=40, epochs=3, rounds=6, limit=3600),
-    "full": Preset(steps=40, epochs=20, rounds=6, limit=6 * 3600),
+    "quick": Preset(steps=6, epochs=0, rounds=4, workers=0, limit=600),
+    "standard": Preset(steps=40, epochs=3, rounds=10, workers=8, limit=3600),
+    "full": Preset(steps=40, epochs=20, rounds=10, workers=8, limit=6 * 3600),
 }
 
 
@@ -79,6 +84,11 @@ class Measured:
     failures: list[tuple[str, Answer]] = field(default_factory=list)
     """(what was run, how it ended) of processes that did not answer to their end."""
     killed_at: int = 0
+    system: System | None = None
+    cpu_before: Measurement | None = None
+    """How busy the CPU was with the work of others."""
+    loads: tuple[UnderLoad, ...] = ()
+    """The GPU while its rates were measured."""
 
     @property
     def epochs(self) -> int:
@@ -127,17 +137,22 @@ def _environment(options: Options) -> dict[str, str]:
 def _first(measured: Measured, preset: Preset, on_event: OnEvent | None) -> bool:
     """The process that does most; True when it answered enough to go on."""
     options = measured.options
-    tasks = ["machine", "inputs", "repeat:defaults", "shadow", "repeat:strict", "logic", "smooth", "peak"]
-    words = _words(options, preset, tasks, "--golden", str(golden_file()))
-    answer = run_payload(
-        options.python,
-        options.checks,
-        words,
-        timeout=preset.limit,
-        limit=preset.limit,
-        env=_environment(options),
-        on_stage=on_event,
-    )
+    tasks = ["machine", "inputs", "repeat:defaults", "shadow", "repeat:strict", "logic", "smooth", "rates"]
+    words = _words(options, preset, tasks, "--golden", str(golden_file()), "--workers", str(preset.workers))
+    attended = Attended(on_event)
+    try:
+        answer = run_payload(
+            options.python,
+            options.checks,
+            words,
+            timeout=preset.limit,
+            limit=preset.limit,
+            env=_environment(options),
+            on_stage=attended,
+        )
+    finally:
+        attended.close()
+    measured.system, measured.cpu_before, measured.loads = attended.system, attended.cpu_before, attended.loads
     _take(measured, answer, "1", "1")
     for stage in answer.stages:
         if stage["stage"] != "step":

@@ -52,7 +52,7 @@ def reference(measured: Measured, judgement: Judgement) -> dict[str, Any]:
         },
         "ends": {name: {k: end.get(k) for k in ("weights", "history")} for name, end in measured.repeated.items()},
         "killed_at": measured.killed_at or None,
-        "rates": {k: v for k, v in stages.get("peak", {}).items() if k != "stage"} or None,
+        "rates": {k: v for k, v in stages.get("rates", {}).items() if k != "stage"} or None,
         "training": [
             event for event in measured.training if event["stage"] in ("data", "self-check", "start", "epoch")
         ],

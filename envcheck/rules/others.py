@@ -66,4 +66,5 @@ OTHERS: tuple[Named, ...] = (
         "reference-resume", "reproducibility", "A run that was killed and resumed does not end like the unbroken one."
     ),
     Named("reference-accuracy", "reproducibility", "The accuracy of a training lies outside of the recorded band."),
+    Named("reference-slow", "performance", "A training runs slower than the device allows, or its speed says nothing."),
 )

@@ -21,6 +21,9 @@ def step(number: int, **changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+RATE = {"median": 540.0, "low": 520.0, "high": 550.0, "spread": 0.03, "samples": 4}
+
+
 @pytest.fixture
 def healthy() -> Measured:
     golden = load_golden()
@@ -40,7 +43,10 @@ def healthy() -> Measured:
         "machine": {"device": "cpu", "torch": "2.14.1", "settings": {}, "variables": {}},
         "inputs": {"hashes": golden["inputs"]},
         "shadow": {"errors": errors},
-        "peak": {"images_per_second": 400.0, "share_of_matmul": 0.4, "matmul_gflops": 200.0},
+        "rates": {
+            "ways": {"memory": RATE, "plain": {**RATE, "median": 300.0}}, "ratio": {**RATE, "median": 1.8}, "build": {"mkl": True},
+            "cpu_share": 0.99, "threads": {"own": 2}, "cores": {"usable": 2}, "gpu": {},
+        },
         **tasks,
     }
     whole = [step(n) for n in range(1, 7)]
