@@ -2,7 +2,9 @@
 
     python benchmarks/reference_record.py base PYTHON          hashes, float64 trajectories (minutes)
     python benchmarks/reference_record.py envelope PYTHON... [VARIANT...]   honest variants against them; tolerances
-    python benchmarks/reference_record.py curves FILE...       curves of full runs on CIFAR-10, one file a seed
+    python benchmarks/reference_record.py bits PYTHON...       the bits of the repeated run, as it is and held to AVX2
+    python benchmarks/reference_record.py curves FILE...       accuracy by epoch of whole trainings, one file a seed:
+                                                what `reference --record` or `train_cifar10.py --report` wrote
 
 Tolerances are five times the largest difference that an honest variant showed, never below the floor that the rounding
 of the arithmetic asks for; they are written by this script and not by hand.
@@ -20,6 +22,9 @@ sys.path.insert(0, str(ROOT))
 
 import os
 
+from envcheck.reference.bands import bands
+from envcheck.reference.bits import BITS_STEP, conditions, weights_after
+from envcheck.reference.measure import PORTABLE_CAPS
 from envcheck.target import run_payload
 
 GOLDEN = ROOT / "matrices" / "reference" / "golden.json"
@@ -40,9 +45,13 @@ VARIANTS = {
 }
 
 
-def answers(python: str, *tasks: str, env: dict[str, str] | None = None) -> dict[str, dict]:
+def answers(
+    python: str, *tasks: str, env: dict[str, str] | None = None, steps: list[dict] | None = None
+) -> dict[str, dict]:
     done = run_payload(python, PAYLOAD, tasks, timeout=1800, limit=900, env={**os.environ, **(env or {})})
     told = {s["stage"]: s for s in done.stages}
+    if steps is not None:
+        steps += [s for s in done.stages if s["stage"] == "step"]
     for name, stage in told.items():
         if "error" in stage:
             sys.exit(f"{name}: {stage['error']}\n" + "\n".join(stage["traceback"]))
@@ -102,31 +111,72 @@ def envelope(pythons: list[str], only: list[str]) -> None:
             write(golden)
 
 
-def curves(files: list[str]) -> None:
-    """Curves of full runs: each file a list of {"epoch", "train_loss", "train_acc", "test_loss", "test_acc"}, one a seed."""
-    seeds = []
-    for file in files:
-        rows = [
-            {
-                "epoch": r["epoch"],
-                "train_loss": r["train_loss"],
-                "train_accuracy": r["train_acc"],
-                "test_loss": r["test_loss"],
-                "test_accuracy": r["test_acc"],
+def bits(pythons: list[str]) -> None:
+    """Adds to what was seen before; a record with the same conditions and place is replaced."""
+    golden = json.loads(GOLDEN.read_text())
+    records = {json.dumps([r["conditions"], r["on"]]): r for r in golden.get("bits", [])}
+    for python in pythons:
+        for mode, env, words in (("native", {}, []), ("portable", PORTABLE_CAPS, ["--threads", "1"])):
+            steps: list[dict] = []
+            told = answers(python, "machine", "repeat:strict", "--steps", str(BITS_STEP), *words, env=env, steps=steps)
+            machine = told["machine"]
+            record = {
+                "conditions": conditions(machine, mode),
+                "on": machine["device_name"],
+                "torch": machine["torch"],
+                "weights": weights_after(steps),
+                "recorded": datetime.date.today().isoformat(),
             }
-            for r in json.loads(Path(file).read_text())
-        ]
-        seeds.append({"seed": int("".join(c for c in Path(file).stem if c.isdigit())), "epochs": rows})
-    text = json.dumps({"recorded": datetime.date.today().isoformat(), "recipe": RECIPE, "seeds": seeds}, indent=1)
-    for seed in seeds:
-        for row in seed["epochs"]:
+            records[json.dumps([record["conditions"], record["on"]])] = record
+            print(json.dumps(record))
+    golden["bits"] = list(records.values())
+    write(golden)
+
+
+def events(file: str) -> tuple[list[dict], dict]:
+    """(training events, machine) of a report or of a log."""
+    text = Path(file).read_text()
+    if text.startswith("{"):
+        reference = json.loads(text)["reference"]
+        return reference["training"], reference["machine"]
+    marked = (line.partition("@envcheck@ ")[2] for line in text.splitlines())
+    return [json.loads(line) for line in marked if line.startswith("{")], {}
+
+
+def curves(files: list[str]) -> None:
+    """Adds whole trainings to the recorded ones; the same data and seed is replaced."""
+    path = GOLDEN.parent / "curves.json"
+    runs = json.loads(path.read_text())["runs"] if path.is_file() else []
+    for file in files:
+        told, machine = events(file)
+        start = next(e for e in told if e["stage"] == "start")
+        keys = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy")
+        epochs = {e["epoch"]: {k: e[k] for k in keys} for e in told if e["stage"] == "epoch"}  # a resumed one once
+        run = {
+            "data": next(e["source"] for e in told if e["stage"] == "data"),
+            "seed": start["seed"] if "seed" in start else int("".join(c for c in Path(file).stem if c.isdigit())),
+            "torch": start.get("torch") or machine.get("torch"),
+            "device": start["device"],
+            "recorded": datetime.date.today().isoformat(),
+            "epochs": [epochs[n] for n in sorted(epochs)],
+        }
+        if sorted(epochs) != list(range(1, len(epochs) + 1)):
+            sys.exit(f"{file}: not all epochs from the first on")
+        runs = [r for r in runs if (r["data"], r["seed"]) != (run["data"], run["seed"])] + [run]
+    runs.sort(key=lambda r: (r["data"], r["seed"]))
+    text = json.dumps({"recipe": RECIPE, "runs": runs}, indent=1)
+    for run in runs:
+        for row in run["epochs"]:
             text = text.replace(json.dumps(row, indent=1).replace("\n", "\n    "), json.dumps(row))
-    (GOLDEN.parent / "curves.json").write_text(text + "\n")
+    path.write_text(text + "\n")
+    for data in ("cifar10", "made"):
+        most = max((len(r["epochs"]) for r in runs if r["data"] == data), default=0)
+        for epochs in sorted({3, 6, most}):
+            for band in bands(epochs, data, path):
+                print(f"{data}, {epochs} epochs: {band.what} mean {band.mean:.4f}, spread {band.spread}, band {band.limits}")
 
 
-RECIPE = (
-    "SimpleCNN, SGD 0.1 constant, momentum 0.9, weight decay 5e-4, batch 128, crop and flip, 20 epochs; CPU, float32"
-)
+RECIPE = "SimpleCNN, SGD 0.1 constant, momentum 0.9, weight decay 5e-4, batch 128, crop and flip, float32"
 
 
 if __name__ == "__main__":
@@ -135,6 +185,8 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["envelope"] and len(sys.argv) > 2:
         given = sys.argv[2:]
         envelope([w for w in given if w not in VARIANTS], [w for w in given if w in VARIANTS])
+    elif sys.argv[1:2] == ["bits"] and len(sys.argv) > 2:
+        bits(sys.argv[2:])
     elif sys.argv[1:2] == ["curves"] and len(sys.argv) > 2:
         curves(sys.argv[2:])
     else:

@@ -8,6 +8,7 @@ from typing import Any
 
 from envcheck.facts import Check
 from envcheck.findings import Finding, Remedy, Skipped
+from envcheck.reference.bits import judge_bits
 from envcheck.reference.measure import Measured
 from envcheck.reference.precision import judge_precision
 from envcheck.reference.rates import judge_rates
@@ -56,6 +57,7 @@ def judge(measured: Measured, golden: dict[str, Any]) -> Judgement:
         _trajectory(out, measured, golden, task, device)
     _repeats(out, measured, device)
     _resume(out, measured, device)
+    judge_bits(out.claim, measured, golden, device)
     judge_result(out.findings, out.skipped, out.claim, measured, device)
     judge_rates(out.findings, out.skipped, out.claim, measured, device)
     logic = measured.stages.get("logic", {})

@@ -22,6 +22,11 @@ TRAIN = PAYLOADS / "train_cifar10.py"
 OnEvent = Callable[[str, "dict[str, Any] | None"], None]
 
 
+PORTABLE_CAPS = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_CBWR": "COMPATIBLE"}
+"""Variables that hold torch, oneDNN and MKL to instructions that every x86-64 CPU since 2013 has. With them and one
+thread the sums are made in the same order on every such CPU."""
+
+
 @dataclass(frozen=True)
 class Preset:
     """How much is done."""
@@ -76,7 +81,7 @@ class Measured:
     options: Options
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
     steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """By "defaults:1", "defaults:2", "strict:1", "strict:killed", "strict:resumed"."""
+    """By "defaults:1", "defaults:2", "strict:1", "strict:killed", "strict:resumed", "strict:portable"."""
     repeated: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Ends of the repeated runs, by the same names."""
     training: list[dict[str, Any]] = field(default_factory=list)
@@ -107,6 +112,8 @@ def measure(options: Options, on_event: OnEvent | None = None) -> Measured:
         return measured
     with tempfile.TemporaryDirectory(prefix="envcheck-") as folder:
         _again(measured, preset, Path(folder) / "checkpoint.pt", on_event)
+    if can_be_portable(measured.stages.get("machine", {})):
+        _portable(measured, preset, on_event)
     if measured.epochs or options.data is not None:
         _train(measured, preset, on_event)
     return measured
@@ -206,6 +213,30 @@ def _again(measured: Measured, preset: Preset, checkpoint: Path, on_event: OnEve
     _take(measured, answer, "3", "resumed")
     if answer.kind != "answered":
         measured.failures.append(("the resumed process", answer))
+
+
+def can_be_portable(machine: Mapping[str, Any]) -> bool:
+    """An x86-64 CPU under Linux with AVX2, as the recorded ones."""
+    platform = str(machine.get("platform", ""))
+    return (
+        str(machine.get("device")) == "cpu"
+        and platform.startswith("Linux")
+        and "x86_64" in platform
+        and str(machine.get("cpu_capability", "")).startswith("AVX")
+    )
+
+
+def _portable(measured: Measured, preset: Preset, on_event: OnEvent | None) -> None:
+    """Some steps held to common instructions: their bits are to be the same on every such CPU."""
+    options = measured.options
+    words = [*options.payload_arguments, "repeat:strict", "--device", "cpu", "--steps", "6", "--threads", "1"]
+    env = {**_environment(options), **PORTABLE_CAPS}
+    answer = run_payload(
+        options.python, options.checks, words, timeout=preset.limit, limit=preset.limit, env=env, on_stage=on_event
+    )
+    _take(measured, answer, "portable", "portable")
+    if answer.kind != "answered":
+        measured.failures.append(("the run with common instructions", answer))
 
 
 def _train(measured: Measured, preset: Preset, on_event: OnEvent | None) -> None:
