@@ -257,7 +257,46 @@ def _conda_info(doc: Document) -> None:
 # --- uv and poetry ------------------------------------------------------------------------------------------------------
 
 
+# "cpython-3.12.12-windows-x86_64-none": uv's name of an interpreter (crates/uv-python/src/installation.rs).
+_UV_KEY = Regex(
+    r"(?<![\w/\\-])(?:cpython|pypy|graalpy|pyodide)-(?P<version>\d\.\d{1,2}(?:\.\d{1,2})?)(?:[ab]\d|rc\d)?(?P<free>\+freethreaded)?(?:\+debug)?"
+    r"-(?P<os>windows|linux|macos|darwin)-(?P<machine>x86_64(?:_v\d)?|x86|i686|aarch64|arm64|armv7l?|powerpc64le|s390x|riscv64)"
+    r"-(?P<libc>none|gnu\w{0,6}|musl\w{0,6}|msvc)(?![\w-])",
+    re.IGNORECASE,
+)
+
+
+def _uv_keys(doc: Document) -> None:
+    """The interpreters that uv names; where there are several, only what they have in common."""
+    found = [
+        (index, match) for index in doc.find("cpython-", "pypy-") for match in _UV_KEY.finditer(doc.lines[index][:2000])
+    ][:50]
+    if not found:
+        return
+    index = found[0][0]
+
+    def common(part: str) -> str | None:
+        said = {match[part].lower() for _, match in found}
+        return said.pop() if len(said) == 1 else None
+
+    machine, system = common("machine"), common("os")
+    if system is not None:
+        doc.put("system.os", {"darwin": "macos"}.get(system, system), index, IMPLIED)
+    if machine is not None:
+        small = machine in ("x86", "i686")
+        doc.put("python.bits", 32 if small else None if machine.startswith("armv7") else 64, index, NOTED)
+        if not small:
+            doc.put("python.machine", values.machine(machine.partition("_v")[0], system), index, IMPLIED)
+    if common("libc") in ("musl", "musleabihf"):
+        doc.put("python.libc", "musl", index, NOTED)
+    version = common("version")
+    if version is not None:
+        doc.put("python.version", version, index, IMPLIED)
+    doc.put("python.manager", "uv", index, IMPLIED)
+
+
 def _uv(doc: Document) -> None:
+    _uv_keys(doc)
     for index in doc.find("using cpython", "using python ", "you're using cpython", "cpython "):
         match = re.search(
             r"(?:Using|using) (?:CPython|Python) (\d\.\d{1,2}(?:\.\d{1,2})?)(?: environment at:? (\S+))?",

@@ -114,12 +114,17 @@ def _refused(rule: Rule, facts: Facts, matrix: Matrix, item: Symptom) -> Finding
 def _is_foreign(error: LoaderError) -> bool:
     """A third-party library that lacks something of torch, or a CUDA library of another major."""
     if error.package is None:
-        return False
+        return _symbol_alone(error)
     if error.kind == "undefined-symbol":
         return error.needs in ("torch", "unknown") or error.needs in CUDA_FAMILIES
     if error.kind == "missing-library":
         return error.needs == "torch" or error.needs in CUDA_FAMILIES
     return False
+
+
+def _symbol_alone(error: LoaderError) -> bool:
+    """Only the symbol was pasted, one of torch's: torch itself comes with its own, so somebody else's binary wants it."""
+    return "bare" in error.symptom.details and error.frame is None and error.needs == "torch"
 
 
 def extension_trouble(facts: Facts) -> LoaderError | None:
@@ -141,6 +146,20 @@ def _windows_extension(facts: Facts) -> tuple[Symptom, str] | None:
         if named and named not in ("_C",):
             return item, named
     return None
+
+
+def _with_cuda(facts: Facts, label: str) -> str:
+    if label == "bitsandbytes":
+        # Source: bitsandbytes' release notes: wheels hold all CUDA versions; those for Windows begin with 0.43.0.
+        return (
+            "Install a current bitsandbytes: its wheel brings the binaries for every CUDA that torch has"
+            + (", on Windows from 0.43.0 on (older ones look for Linux libraries there)." if derive.wheel_os(facts) == "windows" else ".")
+            + " `python -m bitsandbytes` then shows which one it takes."
+        )  # fmt: skip
+    return (
+        f"Check that torch.version.cuda is set and nvcc is there, then build {label} again with FORCE_CUDA=1, or install "
+        "its CUDA wheel."
+    )
 
 
 @rule(
@@ -195,9 +214,11 @@ def _abi_finding(rule: Rule, facts: Facts, matrix: Matrix, error: LoaderError) -
         seen=derive.quote(error.symptom, torch, version and f"{package} {version}"),
         why=_abi_why(facts, error),
         remedy=_clear_cache(facts, package) if cached else _reinstall(facts, matrix, package),
-        confidence="certain" if error.needs == "torch" and error.symbol else "likely",
+        confidence="certain" if error.needs == "torch" and error.symbol and not _symbol_alone(error) else "likely",
         otherwise=""
-        if error.needs == "torch" and error.symbol
+        if error.needs == "torch" and error.symbol and not _symbol_alone(error)
+        else "The words ahead of the symbol name the file: reinstall the package that it belongs to."
+        if _symbol_alone(error)
         else "If the import order matters (it works after `import torch`), the library is found once torch has loaded it.",
         line=error.symptom.line,
     )
@@ -316,6 +337,8 @@ def extension_without_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     )
     if package is None and foreign is not None:
         package = foreign.details["op"].split("::")[0]
+    if item_.details.get("setup"):
+        package = "bitsandbytes"  # the sentence is its own
     label = package or "the extension"
     yield rule.finding(
         "error",
@@ -324,8 +347,7 @@ def extension_without_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
         why="Its GPU kernels were left out when it was built: no CUDA toolkit, no visible GPU, or a CPU-only torch at that time; "
         "or this release of it has no binary for the CUDA of this torch.",
         remedy=Remedy(
-            text=f"Check that torch.version.cuda is set and nvcc is there, then build {label} again with FORCE_CUDA=1, or install "
-            "its CUDA wheel.",
+            text=_with_cuda(facts, label),
             commands=(
                 () if package is None else (remedies.pip(facts, "install", "--force-reinstall", "--no-deps", "--no-cache-dir", package),)
             ),

@@ -146,13 +146,16 @@ def host_compiler(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
     cuda = derive.detail(error, "cuda") or facts.toolchain.nvcc_version
     windows = "visual studio" in error.text.lower()
     older = f"gcc-{newest} g++-{newest}" if newest else "an older gcc"
+    years = derive.detail(error, "msvc")
+    studio = f"Visual Studio {years}" if years else "the MSVC toolset that this CUDA supports"
     yield rule.finding(
         "error",
         title="The host compiler is not supported by this CUDA toolkit",
         seen=derive.quote(error, facts.toolchain.gcc_version and f"gcc {facts.toolchain.gcc_version}"),
         why=f"Each CUDA toolkit{f' (here {cuda})' if cuda else ''} accepts host compilers up to a certain version.",
         remedy=Remedy(
-            text="Install the MSVC toolset that this CUDA supports, or a newer CUDA toolkit of the same major as torch's."
+            text=f"Install {studio} (its C++ build tools are enough; run the build in that version's developer prompt), or a newer "
+            "CUDA toolkit of the same major as torch's."
             if windows
             else f"Use {older} for the build, or a newer CUDA toolkit of the same major as torch's.",
             commands=()

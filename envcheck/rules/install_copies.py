@@ -202,6 +202,37 @@ def build_isolation(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
     )
 
 
+@rule("build-requirement-missing", "install", "A package that a build needs is not there where it is built.")
+def build_requirement_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """setup.py imports packaging, wheel, psutil: with build isolation they have to be declared, without it installed."""
+    for item in derive.symptoms(facts, "build-requirement"):
+        if not _while_building(facts, item):
+            continue
+        module = item.details["module"]
+        package = {"skbuild": "scikit-build", "scikit_build_core": "scikit-build-core"}.get(
+            module, module.replace("_", "-").lower()
+        )
+        off = any("--no-build-isolation" in command for command in facts.commands)
+        yield rule.finding(
+            "error",
+            title=f"The build needs {package}, and it is not there where the package is built",
+            seen=derive.quote(item),
+            why="With --no-build-isolation the environment itself has to hold all that setup.py imports."
+            if off
+            else "pip and uv build in an empty environment with what the package declares; this one imports more than it declares.",
+            remedy=Remedy(
+                text="Install what the build imports, then build in the environment itself. Where a wheel for this torch, CUDA and Python "
+                "exists, take that and build nothing.",
+                commands=(
+                    remedies.pip(facts, "install", *dict.fromkeys((package, "packaging", "wheel", "setuptools", "ninja"))),
+                    remedies.pip(facts, "install", "--no-build-isolation", "PACKAGE"),
+                ),
+            ),
+            line=item.line,
+        )  # fmt: skip
+        return
+
+
 # --- two copies ---------------------------------------------------------------------------------------------------
 
 
@@ -516,6 +547,7 @@ def _source_tree(rule: Rule, facts: Facts, item: Symptom) -> Finding:
 
 RULES: tuple[Rule, ...] = (
     build_isolation,
+    build_requirement_missing,
     local_file,
     wrong_interpreter,
     user_site,

@@ -143,7 +143,7 @@ def corrupted_install(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
     """RECORD says otherwise, a loader finds half a file, or a part of the package is not there."""
     broken = list(_damaged(facts))
     error, damaged = _own_library(facts), _file_damaged(facts)
-    part = _part_missing(facts)
+    part = facts.symptom("torch-parts-differ") or _part_missing(facts)
     record = _record(facts)
     lost = facts.symptom("package-file-missing")
     leftover = facts.symptom("invalid-distribution")
@@ -230,6 +230,14 @@ def _what(
             (
                 f"{base_name(error.file or 'A library of torch')} needs {readable(error.symbol or '')}, which the libtorch beside it does not "
                 "have. An update that was interrupted, or two installers writing to one directory, leave such a mixture."
+            ),
+        )
+    if part is not None and part.kind == "torch-parts-differ":
+        return (
+            "The files of torch do not belong together: they come from two releases",
+            (
+                f"torch's compiled part looks for torch.{part.details['attribute']}, which the Python files beside it do not define: they are of "
+                "another release. An update that was interrupted, or two installers writing to one directory, leave such a mixture."
             ),
         )
     if part is not None:

@@ -119,8 +119,11 @@ def download_blocked(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         if packages
         else " A model that is in the cache already loads with HF_HUB_OFFLINE=1; else copy its directory here."
     )
+    if reason == "certificate" and derive.wheel_os(facts) == "macos":
+        text += " python.org's Python has authorities of its own: run Install Certificates.command in its folder below Applications."
     yield rule.finding(
-        "error",
+        # Without a model's files a program stops, and the environment is none the worse for it; certificates are part of it.
+        "error" if packages or reason in ("certificate", "expired", "no-ssl") else "note",
         title=_TITLES[reason],
         seen=derive.quote(item),
         why=_WHYS[reason],

@@ -330,6 +330,10 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
     """+cuXYZ is only on PyTorch's own index; or that index never had this release as such a build."""
     if is_32bit(facts) or is_musl(facts, None):
         return
+    parts = _without_nvidia_channel(facts)
+    if parts is not None:
+        yield _nvidia_channel(rule, *parts)
+        return
     for request in requests(facts):
         label, version = request.label, torch_of(request, matrix)
         if request.symptom.kind in ("wheel-not-supported", "poetry-no-candidate"):
@@ -368,6 +372,39 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
             line=request.symptom.line,
         )  # fmt: skip
         return
+
+
+def _without_nvidia_channel(facts: Facts) -> tuple[Symptom, str | None] | None:
+    """(symptom, command) of an installation of pytorch-cuda that does not look into the channel that has CUDA's parts."""
+    item = facts.symptom("conda-cuda-parts-missing")
+    if item is not None:
+        return item, None
+    failed = facts.symptom("conda-unsatisfiable")
+    tried = [
+        c
+        for c in facts.commands
+        if re.search(r"\b(?:conda|mamba)\b[^|;&]* (?:install|create)\b[^|;&]*\bpytorch-cuda=", c)
+    ]
+    if failed is None or not tried or any(re.search(r"\bnvidia\b|\bconda-forge\b", c) for c in tried):
+        return None  # one that named the channel failed as well: something else is the matter
+    return failed, tried[-1]
+
+
+def _nvidia_channel(rule: Rule, item: Symptom, command: str | None) -> Finding:
+    return rule.finding(
+        "error",
+        title="pytorch-cuda needs the CUDA packages of the channel nvidia, which was not searched",
+        seen=derive.quote(item, command),
+        why="The channel pytorch has pytorch-cuda alone; the parts that it asks for (cuda-cudart, libcublas and others) are in the "
+        "channel nvidia. Without it conda finds no environment, and its list of conflicts names anything but that.",
+        remedy=Remedy(
+            text="Name both channels, pytorch first.",
+            commands=("conda install pytorch torchvision torchaudio pytorch-cuda=12.4 -c pytorch -c nvidia",),
+        ),
+        confidence="likely",
+        otherwise="`conda config --show channels channel_priority` shows what else is searched, and whether a strict order hides it.",
+        line=item.line,
+    )
 
 
 @rule("no-such-release", "install", "A release that does not exist was asked for.")
@@ -554,6 +591,14 @@ def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, b
                 False,
             )
     needs = derive.detail(request.symptom, "needs", "range", "wants")
+    if (
+        needs
+        and wanted
+        and python
+        and request.symptom.kind == "conda-python-conflict"
+        and _made_for(matrix, wanted, python)
+    ):
+        return None  # conda's list of ranges is of all builds that it looked at, and is known to leave out the one that fits
     if needs:
         return (
             f"{name} needs Python {needs}",
@@ -581,6 +626,11 @@ def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, b
             False,
         )
     return None
+
+
+def _made_for(matrix: Matrix, torch: str, python: str) -> bool:
+    """The release was made for this Python on Linux and Windows alike."""
+    return all(python in matrix.pythons(torch, os, "x86_64") for os in ("linux", "windows"))
 
 
 def _by_tables(

@@ -305,7 +305,8 @@ def loader_errors(facts: Facts) -> Iterator[LoaderError]:
                 or d.get("dlopen_file"),
                 frame=d.get("frame"),
                 symbol=_strip_mach(
-                    d.get("symbol") or d.get("linked") or d.get("musl_symbol") or d.get("quoted"), d.get("dyld_symbol")
+                    d.get("symbol") or d.get("linked") or d.get("musl_symbol") or d.get("quoted") or d.get("bare"),
+                    d.get("dyld_symbol"),
                 ),
                 library=d.get("version") or d.get("linked_version") or d.get("expected"),
             )

@@ -226,6 +226,7 @@ def dist_port_in_use(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
     text = sign(facts, "dist-port-in-use")
     if text is None:
         return
+    port = detail(text, "port") or "29500"
     yield rule.finding(
         "error",
         seen=quoted(text),
@@ -236,11 +237,51 @@ def dist_port_in_use(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         remedy=Remedy(
             text="End what is left of the earlier run, or give this job another port.",
             commands=(
-                "ss -ltnp | grep 29500",
-                "torchrun --master_port=29501 ...",
+                f"ss -ltnp | grep {port}",
+                f"torchrun --master_port={int(port) % 65535 + 1} ...",
                 "torchrun --standalone --nproc_per_node=2 train.py",
             ),
         ),
+        line=at(text),
+    )
+
+
+@rule(
+    "dist-port-refused",
+    "runtime",
+    "The port or address where the ranks meet may not be opened here.",
+    explains=("nccl-network", "nccl-timeout"),
+)
+def dist_port_refused(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Ports below 1024 are the system's, and an address is opened only on the machine that has it."""
+    text = sign(facts, "dist-port-refused")
+    if text is None:
+        return
+    port, code = detail(text, "port") or detail(text, "uv_port"), detail(text, "code") or detail(text, "uv_code")
+    address = detail(text, "address") or "that was given"
+    elsewhere = code in ("99", "10049", "EADDRNOTAVAIL")
+    low = port is not None and int(port) < 1024
+    yield rule.finding(
+        "error",
+        title=f"The address {address} is not one of this machine, so it cannot be opened here."
+        if elsewhere
+        else f"Port {port} may not be opened by an ordinary user."
+        if low
+        else "",
+        seen=quoted(text),
+        why="MASTER_ADDR (or the rendezvous endpoint) has to be an address of the machine that runs rank 0, and only that one opens it."
+        if elsewhere
+        else "Ports below 1024 belong to the system's own services."
+        if low
+        else "The system refuses the port: it is reserved (on Windows, by Hyper-V or another service), or a policy forbids it.",
+        remedy=Remedy(
+            text="Set MASTER_ADDR to the address of the node with rank 0, as the other nodes see it, and start that rank there."
+            if elsewhere
+            else "Give the job a free port above 1024.",
+            commands=("hostname -I",) if elsewhere else ("torchrun --master_port=29501 ...",),
+        ),
+        confidence="certain" if low else "likely",
+        otherwise="" if low else "`ss -ltnp` shows the ports in use, `ip addr` the addresses of this machine.",
         line=at(text),
     )
 
@@ -318,4 +359,12 @@ def nccl_cuda_error(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
     )
 
 
-RULES: tuple[Rule, ...] = (nccl_duplicate_gpu, dist_port_in_use, nccl_p2p, nccl_network, nccl_timeout, nccl_cuda_error)
+RULES: tuple[Rule, ...] = (
+    nccl_duplicate_gpu,
+    dist_port_in_use,
+    dist_port_refused,
+    nccl_p2p,
+    nccl_network,
+    nccl_timeout,
+    nccl_cuda_error,
+)

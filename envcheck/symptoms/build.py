@@ -163,7 +163,7 @@ _NO_BACKEND = (
         FRAME + r"(?:Not compiled with (?:GPU|CUDA) support|\b(?P<extension>\w{3,30}) wasn't buil[dt] "
         r"with CUDA support|version of (?P<named>\w{3,30}) was compiled without (?:GPU|CUDA) support"
         r"|\b\w{1,40}_impl: implementation for device cuda:\d+ not found"
-        r"|Could not find (?:the |module '[^'\n]{0,240}lib)(?P<binary>bitsandbytes)(?: CUDA binary|_(?:cuda\w{2,12}|cpu)\.dll)|CUDA Setup failed despite (?:GPU|CUDA) being available)",
+        r"|Could not find (?:the |module '[^'\n]{0,240}lib)(?P<binary>bitsandbytes)(?: CUDA binary|_(?:cuda\w{2,12}|cpu)\.dll)|(?P<setup>CUDA Setup failed) despite (?:GPU|CUDA) being available)",
         before=9,
     ),
 )  # fmt: skip
@@ -419,7 +419,8 @@ _TOOLKIT = (
         ("unsupported gnu version", "unsupported microsoft visual studio version", "maximum required version by cuda",
          "minimum required version by cuda", "is not a supported compiler for cuda", "unsupported clang version"),
         r"unsupported GNU version! gcc versions later than (?P<newest>\d+)(?:\.\d+)? are not supported"
-        r"|unsupported Microsoft Visual Studio version|unsupported clang version"
+        r"|unsupported Microsoft Visual Studio version(?:! Only the versions? (?:between )?(?P<msvc>\d{4}(?:(?:,| and) ?\d{4}){0,5}))?"
+        r"|unsupported clang version"
         r"|current installed version of (?P<compiler>[\w+/.\-]{1,60}) \((?P<version>[\d.]{1,12})\) is (?:greater|less) than the "
         r"(?:maximum|minimum) required version by CUDA (?P<cuda>\d+\.\d+)",
     ),

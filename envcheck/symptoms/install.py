@@ -105,6 +105,20 @@ _RESOLVE = (
         r"|(?:pytorch|torchvision)={1,2}\d[\w.]{0,20}=[\w.*]{0,20}(?:cuda|cu\d)[\w.*]{0,40})",
         after=8,
     ),
+    # libmamba: problems_to_str and the tree of problems_explainer. pytorch-cuda of the channel pytorch needs CUDA's parts.
+    Signature(
+        "conda-cuda-parts-missing",
+        ("needed by pytorch-cuda", "perhaps a missing channel", "perhaps a typo or a missing channel"),
+        r"nothing provides (?:requested )?(?P<needed>(?:cuda|libcu|libnv|libnpp)[\w\-]{0,30}[^\n]{0,40}?) needed by (?P<by>pytorch-cuda[^\s,]{0,60})"
+        r"|(?P<parent>pytorch-cuda)\b[^\n]{0,200}\n(?:[^\n]{0,200}\n){0,3}?[^\n]{0,60}?(?P<tree>(?:cuda|libcu|libnv|libnpp)[\w\-]{0,30} [^\n,]{0,40}(?:,<[\d.]{1,8})?)"
+        r" ?,? which does not exist \(perhaps a (?:typo or a )?missing channel\)",
+        before=4,
+    ),
+    Signature(
+        "conda-unsatisfiable",
+        ("unsatisfiableerror",),
+        r"\b(?:LibMamba)?UnsatisfiableError:",
+    ),
     Signature(
         "conda-driver-constraint",
         ("__cuda",),
@@ -323,6 +337,13 @@ _IMPORTS = (
         r"|depends on `?torch`?, but doesn't declare it|Getting requirements to build (?:wheel|editable)[ .]{1,6}error|pip-build-env",
     ),
     Signature(
+        "build-requirement",
+        ("no module named 'packaging'", "no module named 'wheel'", "no module named 'psutil'", "no module named 'cython'",
+         "no module named 'pybind11'", "no module named 'cmake'", "no module named 'skbuild'", "no module named 'setuptools_scm'",
+         "no module named 'scikit_build_core'", "no module named 'ninja'"),
+        r"No module named '(?P<module>packaging|wheel|psutil|Cython|pybind11|cmake|skbuild|setuptools_scm|scikit_build_core|ninja)(?:\.[\w.]{1,60})?'",
+    ),
+    Signature(
         "torch-c-missing",
         ("no module named 'torch._c'", "no module named torch._c", "failed to load pytorch c extensions",
          "cannot import name '_c' from 'torch'"),
@@ -347,6 +368,14 @@ _IMPORTS = (
         r"|cannot import name '\w{1,60}' from '(?P<source>[\w.]{1,60})' \((?P<source_path>(?!unknown location)[^)\n]{3,260})\)"
         r"|\(consider renaming '(?P<renaming>[^'\n]{3,260})'"
         r"|No module named '[\w.]{3,80}'; '(?P<not_package>\w{1,40})' is not a package",
+    ),
+    # The compiled part of torch looks names up in the Python part beside it: torch/csrc/Module.cpp, THPModule_initExtension.
+    Signature(
+        "torch-parts-differ",
+        ("_c._initextension(",),
+        r"_C\._initExtension\([^\n]{0,60}\n(?:[^\n]{0,200}\n){0,4}?[^\n]{0,60}AttributeError: (?:partially initialized )?"
+        r"module 'torch' has no attribute '(?P<attribute>\w{1,60})'",
+        after=5,
     ),
     Signature(
         "torch-half-imported",
@@ -465,7 +494,7 @@ _DAMAGE = (
         r"have ?\(?'?(?P<have>[\w,]{3,20})'?\)?, need ?\(?'?(?P<need>[\w]{3,20})[^)\n]{0,30}\)?"
         r"|incompatible architecture[^\n]{0,40}have ?\(?'(?P<have2>[\w,]{3,20})'\)?,[^\n]{0,20}need ?\(?'(?P<need2>\w{3,20})"
         r"|wrong ELF class: (?P<elf>ELFCLASS(?:32|64))|not a valid Win32 application|\[WinError 193\]|wrong architecture"
-        r"|Exec format error",
+        r"|(?<!': )Exec format error",
     ),
     Signature(
         "package-file-missing",

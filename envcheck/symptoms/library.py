@@ -25,7 +25,9 @@ _LOADER = (
         r"|(?:dlopen\((?P<dlopen_file>[^\s,()]{3,300}), 0x\w{1,8}\): )?Symbol not found: \(?(?P<dyld_symbol>[\w.$]{2,600})\)?(?:[\s\S]{0,80}?Referenced from: (?:<[0-9A-F\-]{36}> )?"
         r"(?P<dyld_file>[^\n'\"]{3,300}?)(?: \(built for [^)\n]{1,40}\)[^\n]{0,20})?(?:\n|$))?"
         r"(?:\s{0,8}Expected in: (?:<[0-9A-F\-]{36}> )?(?P<expected>[^\n]{3,300}))?"
-        r"|symbol '(?P<quoted>[\w.@$?]{2,600})' not found)",
+        r"|symbol '(?P<quoted>[\w.@$?]{2,600})' not found"
+        # Without the file ahead of it: a C++ name of torch alone is enough to say whose it is.
+        r"|(?:^|[\s`'\"(:])undefined symbol:? {0,2}(?P<bare>_Z[\w.@$?]{6,600}))",
         before=9,
         after=3,
     ),
@@ -174,6 +176,7 @@ _OPENMP = (
 )
 
 # Windows says the same in the language of the system; the number stands only in the WinError form. Texts by number.
+# A dot stands for a letter with an accent, which some programs print as an escape ("biblioth\\xe8que").
 _126 = (
     r"The specified module could not be found|找不到指定的模块|找不到指定的模組|指定されたモジュールが見つかりません|Das angegebene Modul wurde nicht gefunden"
     r"|Le module sp.cifi. est introuvable|No se puede encontrar el m.dulo especificado|Не найден указанный модуль"
@@ -193,6 +196,17 @@ _1114 = (
     r"|Произошел сбой в программе инициализации библиотеки|Uma rotina de inicializa..o da biblioteca de v.nculo din.mico"
     r"|DLL\(동적 연결 라이브러리\) 초기화 루틴을 실행할 수 없습니다|Routine di inizializzazione della libreria a collegamento dinamico"
 )
+_182 = (
+    r"The operating system cannot run %1|Операционная система не может запустить %1|操作系统无法运行 %1"
+    r"|Das Betriebssystem kann %1 nicht ausf.hren|Le syst.me d.exploitation ne peut pas ex.cuter %1"
+)
+
+
+def _accents(texts: str) -> str:
+    """The dots of a list of texts as any character or the escape of one."""
+    return texts.replace(".", r"(?:.|\\x[0-9a-f]{2}|\\u[0-9a-f]{4})")
+
+
 _LOADING = (
     r"(?:[^\n]{0,300}?(?:Error loading|Fehler beim Laden|加载)? ?[\"'](?P<file>[^\"'\n]{3,260}\.(?:dll|pyd))[\"'])?"
 )
@@ -205,7 +219,7 @@ _WINDOWS = (
         + r"(?:\[WinError 126\]"
         + _LOADING
         + r"|DLL load failed(?: while importing (?P<module>[\w.]{1,60}))?: (?:"
-        + _126
+        + _accents(_126)
         + r")|Could not find module '(?P<asked>[^'\n]{3,260})' \(or one of its dependencies\)"
         r"|Could not load library (?P<library>[\w.\-]{3,60}\.dll)\. Error code 126)",
         before=9,
@@ -217,7 +231,7 @@ _WINDOWS = (
         + r"(?:\[WinError 1114\]"
         + _LOADING
         + r"|DLL load failed(?: while importing (?P<module>[\w.]{1,60}))?: (?:"
-        + _1114
+        + _accents(_1114)
         + r"))",
         before=9,
     ),
@@ -228,14 +242,20 @@ _WINDOWS = (
         + r"(?:\[WinError 127\]"
         + _LOADING
         + r"|DLL load failed(?: while importing (?P<module>[\w.]{1,60}))?: (?:"
-        + _127
+        + _accents(_127)
         + r")|procedure entry point (?P<symbol>\S{2,300}) could not be located in the dynamic link library (?P<library>[^\n]{3,260}))",
         before=9,
     ),
     Signature(
         "windows-cannot-run",
-        ("winerror 182",),
-        r"\[WinError 182\]" + _LOADING,
+        ("winerror 182", "dll load failed"),
+        FRAME
+        + r"(?:\[WinError 182\]"
+        + _LOADING
+        + r"|DLL load failed(?: while importing (?P<module>[\w.]{1,60}))?: (?:"
+        + _accents(_182)
+        + r"))",
+        before=9,
     ),
     Signature(
         "vc-runtime-missing",

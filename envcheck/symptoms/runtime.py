@@ -291,11 +291,20 @@ _NCCL = (
     Signature(
         "dist-port-in-use",
         ("address already in use", "eaddrinuse"),
-        r"server socket has failed to (?:listen|bind)[^\n]{0,200}(?:Address already in use|EADDRINUSE|errno: 98)"
+        r"server socket has failed to (?:listen|bind)(?:[^\n]{0,120}?:(?P<port>\d{2,5}) ?\(?)?[^\n]{0,200}?(?:Address already in use|EADDRINUSE|errno: 98)"
         r"|(?:MASTER_PORT|TCPStore|DistNetworkError|init_process_group|rendezvous|torchrun)[\s\S]{0,600}?"
         r"(?:Address already in use|EADDRINUSE)"
         r"|EADDRINUSE, address already in use",
         before=6,
+    ),
+    # torch/csrc/distributed/c10d/socket.cpp: "failed to bind to {} {}." with the error's number and text.
+    Signature(
+        "dist-port-refused",
+        ("errno: 13", "eacces", "errno: 99", "eaddrnotavail", "errno: 10013", "errno: 10049"),
+        r"server socket has failed to bind to (?P<address>[^\s(]{2,80}?)(?::(?P<port>\d{1,5}))? ?\(errno: "
+        r"(?P<code>13|99|10013|10049)\b"
+        r"|server socket has failed to listen on any local network address\. port: (?P<uv_port>\d{1,5}), [^\n]{0,60}name: "
+        r"(?P<uv_code>EACCES|EADDRNOTAVAIL)\b",
     ),
     Signature(
         "nccl-p2p",

@@ -46,9 +46,16 @@ Elapsed: -
     Download error (60) SSL peer certificate or SSH remote key was not OK [https://conda.anaconda.org/conda-forge/linux-64/repodata.json.zst]
     SSL certificate problem: self-signed certificate in certificate chain
 """,
-    "torch.hub": """  File "/opt/py/lib/python3.11/site-packages/torch/hub.py", line 765, in download_url_to_file
+    "torch.hub, a certificate": """  File "/opt/py/lib/python3.11/site-packages/torch/hub.py", line 765, in download_url_to_file
     u = urlopen(req)
 urllib.error.URLError: <urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate (_ssl.c:1000)>
+""",
+}
+
+MODELS = {
+    "torch.hub": """  File "/opt/py/lib/python3.11/site-packages/torch/hub.py", line 765, in download_url_to_file
+    u = urlopen(req)
+urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>
 """,
     "transformers": """OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cached files.
 Check your internet connection or see how to run the library in offline mode.
@@ -88,14 +95,26 @@ def test_what_only_looks_like_it_is_left_alone(name: str) -> None:
     assert "download-blocked" not in {finding.rule for finding in judged(ELSEWHERE[name]).findings}
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_server_of_models_is_a_note_and_no_fault_of_the_environment(name: str) -> None:
+    report = examine([("paste.txt", MODELS[name])])
+    assert [(f.rule, f.severity) for f in report.findings] == [("download-blocked", "note")]
+    assert report.primary is None
+
+
 def test_the_reason_is_told_apart() -> None:
-    titles = {name: judged(text).findings[0].title for name, text in BLOCKED.items()}
+    titles = {name: judged(text).findings[0].title for name, text in (BLOCKED | MODELS).items()}
     assert "proxy" in titles["pip, a proxy that refuses"]
     assert "resolved" in titles["pip, no names on a compute node"]
     assert "ssl module" in titles["pip without ssl"]
-    assert all("certificate" in titles[name] for name in ("pip, a company's certificate", "uv", "mamba", "torch.hub"))
+    assert all(
+        "certificate" in titles[name]
+        for name in ("pip, a company's certificate", "uv", "mamba", "torch.hub, a certificate")
+    )
 
 
 def test_an_index_that_was_read_still_says_that_there_is_no_wheel() -> None:
-    report = judged("Python 3.14.0\nERROR: Could not find a version that satisfies the requirement torch==2.5.1 (from versions: none)\n")
+    report = judged(
+        "Python 3.14.0\nERROR: Could not find a version that satisfies the requirement torch==2.5.1 (from versions: none)\n"
+    )
     assert report.findings[0].rule == "python-no-wheel"
