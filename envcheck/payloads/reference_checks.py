@@ -93,6 +93,14 @@ def cpu_name():
     return platform.processor() or platform.machine()
 
 
+def capability_of_build(torch):
+    """The same from the text of the build, where torch (before 2.1) has no function for it."""
+    for line in torch.__config__.show().splitlines():
+        if "CPU capability usage:" in line:
+            return line.rpartition(":")[2].strip()
+    return None
+
+
 def machine(run):
     """Versions, device and settings."""
     import warnings
@@ -110,7 +118,7 @@ def machine(run):
         "platform": platform.platform(),
         "device": str(device),
         "device_name": name,
-        "cpu_capability": setting("backends.cpu.get_cpu_capability"),
+        "cpu_capability": setting("backends.cpu.get_cpu_capability") or capability_of_build(torch),
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "cudnn": setting("backends.cudnn.version") if device.type == "cuda" else None,

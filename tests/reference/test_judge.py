@@ -74,7 +74,7 @@ def test_a_healthy_machine_has_no_finding(healthy: Measured) -> None:
     assert judgement.findings == []
     assert judgement.verdict == "healthy"
     assert {level["name"] for level in judgement.levels} == {
-        "inputs", "precision", "precision-defaults", "logic", "smooth", "repeat-strict", "repeat-defaults", "resume", "rate",
+        "inputs", "precision", "precision-defaults", "logic", "smooth", "repeat-strict", "repeat-defaults", "resume", "rate", "bits-native",
     }  # fmt: skip
     report = document(healthy, judgement)
     assert set(report) == {"schema", "verdict", "findings", "checks", "skipped", "reference"}
