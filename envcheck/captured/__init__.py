@@ -63,6 +63,8 @@ def read(texts: Iterable[tuple[str, str | bytes]]) -> Facts:
         drafts.append(doc.draft)
         found_here = recognise(doc.searchable(), source=name, present=doc.present)
         symptoms.extend(found_here)
+        prose.unavailable(doc)
+        prose.without_cuda(doc)
         if found_here or doc.draft.first("torch.cuda_available") is False:
             prose.parse(doc)
         symptoms.extend(unrecognised(doc, found_here))

@@ -74,7 +74,11 @@ def command_of(line: str) -> tuple[str, bool] | None:
     if match:
         return match["command"].strip(), True
     match = _BARE.match(line)
-    if match and not re.match(r"^\s*pip install (?:is|was|fails|failed|does)\b", line):
+    if match and not re.match(
+        # "nvidia-docker | 2017/03/01 ...": the log of a program with a command's name
+        r"^\s*(?:pip install (?:is|was|fails|failed|does)\b|[\w.-]{1,40} \| \d{4}[/-]\d\d)",
+        line,
+    ):
         return match["command"].strip(), False
     return None
 

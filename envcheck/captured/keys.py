@@ -130,7 +130,7 @@ KEYS: dict[str, readers.Handler] = {
     **_table(system_readers.gcc, "gcc version", "gcc", "c compiler", "gcc/compiler version", "compiler version"),
     **_table(readers.number("toolchain.cmake_version"), "cmake version"),
     **_table(system_readers.chip, "chip", "apple silicon", "soc", "mac chip", "apple chip"),
-    **_table(system_readers.cpu, "cpu", "model name", "processor", "cpu model", "cpu name", "processor name", "cpu brand", "cpu type"),
+    **_table(system_readers.cpu, "cpu", "model name", "processor", "cpu model", "host cpu", "cpu name", "processor name", "cpu brand", "cpu type"),
     **_table(system_readers.flags, "flags", "cpu flags", "features"),
     **_table(system_readers.virtual, "hypervisor vendor", "hypervisor", "virtualization vendor"),
     **_table(system_readers.cores, "cpus"),

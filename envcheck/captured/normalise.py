@@ -34,6 +34,7 @@ _PREFIXES = Regex(
     r"|\((?:EngineCore|Worker|APIServer|VllmWorker|RayWorkerWrapper|WorkerProc)[^()\n]{0,60}\) "  # vLLM
     r"|[\w.-]{1,40}-\d{1,3} {1,12}\| )"  # docker compose
 )
+_ESCAPED = Regex(r"%([2-7][0-9A-Fa-f])")
 _CONTROL = Regex(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 _INVISIBLE = dict.fromkeys(
     (*map(ord, "\u200b\u200c\u200d\u2060\ufeff\x7f"), *range(9), *range(14, 27), *range(28, 32)), None
@@ -145,6 +146,8 @@ def _unmark(result: list[str]) -> None:
             line = _TAGS.sub("", line)
         if "&" in line and ";" in line:
             line = html.unescape(line)
+        if "%20" in line and "://" not in line:
+            line = _ESCAPED.sub(lambda m: chr(int(m[1], 16)), line)  # copied out of an address
         if line[:1] in "2#[(" or "|" in line[:60]:
             line = _PREFIXES.sub("", line)
         result[index] = line.rstrip()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.captured import gpu_names, readers, systems, values
-from envcheck.captured.document import IMPLIED, Document
+from envcheck.captured.document import IMPLIED, NOTED, Document
 from envcheck.facts import AmdGpu
 from envcheck.lazy import Regex
 
@@ -45,6 +45,13 @@ _TORCH = Regex(
 _PYTHON = Regex(rf"(?<![\w./-])python{_IS}(?P<version>3\.\d{{1,2}}(?:\.\d{{1,2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
 _POETRY_ENV = Regex(r"pypoetry[\\/](?:Cache[\\/])?virtualenvs[\\/][\w.\-]{3,80}-py(?P<version>3\.\d{1,2})(?![\w.])")
 _DRIVER = Regex(rf"\bdrivers?{_IS}(?P<version>\d{{3}}\.\d{{2,3}}(?:\.\d{{2}})?)(?![\w.]{{0,20}}\d)", re.IGNORECASE)
+_SMI_SAYS = Regex(
+    r"nvidia-smi[`'\"]{0,2} (?:says?|shows?|reports?|gives?|prints?)(?: driver(?: version)?)?[ :`'\"]{1,3}(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)(?![\w.]{0,20}\d)",
+    re.IGNORECASE,
+)
+_BUILD_SAID = Regex(
+    r"\btorch\.version\.cuda[`'\"]{0,3}(?: (?:is|was|returns?|returned|gives?|prints?|says?|shows?|still)){0,3}[ =:>-]{1,5}[`'\"*]{0,3}None\b"
+)
 _JETPACK = Regex(
     r"\bjetpack(?: sdk)?(?: version)?[ :=v-]{0,3}(?P<version>[4-9]\.\d(?:\.\d)?)(?![\w.]{0,20}\d)", re.IGNORECASE
 )
@@ -58,12 +65,56 @@ _INSIDE = Regex(
     r"(?:(?P<kind>docker|podman|lxc|lxd) )?container\b(?! from\b)",
     re.IGNORECASE,
 )
+_JETSON = Regex(
+    r"(?<![\w/-])(?:nvidia )?jetson(?:[ -](?:agx|orin|xavier|nano|nx|tx[12]|thor|super|developer|dev|kit)){0,4}(?![\w/-])",
+    re.IGNORECASE,
+)
+_FALSE = Regex(
+    # The other back ends have a function of that name, too.
+    r"(?<!mps\.)(?<!xpu\.)(?<!nccl\.)(?<!npu\.)(?<!distributed\.)(?<![a-z_])is_available(?:\(\))?[^\n.!?;]{0,50}?\bfalse\b"
+    r"|\bfalse\b[^\n.!?;]{0,30}\bcuda\.is_available"
+    r"|\bcuda (?:device )?(?:is )?(?:not available|unavailable|not avaliable)\b",
+    re.IGNORECASE,
+)
+_TWO_SIDED = Regex(
+    r"\b(?:true|if|whether|unless|should|would|could|expect\w{0,3}|before|previously|used to|no longer|instead of|rather than)\b"
+    r"|[!=]=|\bis False:|^\s{0,40}(?:assert|raise|elif|while|return|print|logger?\.|warnings\.)\b|[\"'(]CUDA (?:is )?not available",
+    re.IGNORECASE,
+)
 _GPU_NEEDLES = ("rtx", "gtx", "geforce", "tesla", "quadro", "titan", "radeon", "rx ", "gfx", "instinct")
 _MAKERS = Regex(r"\b(?:nvidia|geforce)\b", re.IGNORECASE)
 
 
+def unavailable(doc: Document) -> None:
+    """ "torch.cuda.is_available() always gives me False", "CUDA is not available", in whatever language around it."""
+    if doc.draft.values.get("torch.cuda_available"):
+        return
+    for index in doc.find("is_available", "cuda is not available", "cuda not available", "cuda device is not ava")[
+        :MAX_LINES
+    ]:
+        line = doc.lines[index]
+        if doc.data[index] == 1 or len(line) > MAX_LENGTH:
+            continue
+        if line.rstrip().rstrip("`").endswith("is_available()") and index + 1 < len(doc.lines):
+            line += " " + doc.lines[index + 1][:60]  # "torch.cuda.is_available()" / "I get false"
+        if any(_FALSE.search(s) and not _TWO_SIDED.search(s) for s in _ENDS.split(line)):
+            doc.put("torch.cuda_available", False, index, NOTED)
+            return
+
+
+def without_cuda(doc: Document) -> None:
+    """ "torch.version.cuda is None", said in a sentence beside an is_available() that is False."""
+    if doc.draft.values.get("torch.cuda") or doc.draft.first("torch.cuda_available") is not False:
+        return
+    for index, sentence in _sentences(doc, _TWO_SIDED, "torch.version.cuda"):
+        if _BUILD_SAID.search(sentence):
+            doc.put("torch.cuda", "", index, IMPLIED)
+            return
+
+
 def parse(doc: Document) -> None:
     """Fills in what nothing else in the text says."""
+    _jetson(doc)
     if not any(doc.draft.lists.get(name) for name in ("nvidia.gpus", "amd.gpus", "intel.gpus")):
         _gpu(doc)
     if not _lists_torch(doc):
@@ -74,6 +125,7 @@ def parse(doc: Document) -> None:
     _mac(doc)
     _container(doc)
     _version(doc, "nvidia.driver_version", "driver", _DRIVER)
+    _version(doc, "nvidia.driver_version", "nvidia-smi", _SMI_SAYS)
     _version(doc, "system.jetpack", "jetpack", _JETPACK)
 
 
@@ -95,16 +147,38 @@ def _sentences(doc: Document, refused: Regex, *needles: str) -> Iterator[tuple[i
 def _gpu(doc: Document) -> None:
     """The one GPU that the sentences name, by a name that nothing else can be."""
     found: dict[str, tuple[int, str]] = {}
+    chips: dict[str, int] = {}
     for index, sentence in _sentences(doc, _OTHER_MACHINE, *_GPU_NEEDLES):
-        names = [gpu.name for gpu in gpu_names.gpus_of(sentence)] or gpu_names.gfx_of(sentence)
-        for name in names:
-            found.setdefault(" ".join(_MAKERS.sub("", name.lower()).split()), (index, name))
-    if len(found) == 1:
+        for gpu in gpu_names.gpus_of(sentence):
+            found.setdefault(" ".join(_MAKERS.sub("", gpu.name.lower()).split()), (index, gpu.name))
+        for gfx in gpu_names.gfx_of(sentence):
+            chips.setdefault(gfx, index)
+    if len(chips) == 1 and len(found) <= 1:
+        # One card of AMD's by its architecture, and mostly by its name as well.
+        (gfx, index), name = next(iter(chips.items())), next((name for _, name in found.values()), None)
+        if name is None or [gpu.vendor for gpu in gpu_names.gpus_of(name)] == ["amd"]:
+            doc.add("amd.gpus", AmdGpu(name=name, gfx=gfx), index, IMPLIED)
+    elif len(found) == 1 and not chips:
         index, name = next(iter(found.values()))
-        if name.startswith("gfx"):
-            doc.add("amd.gpus", AmdGpu(gfx=name), index, IMPLIED)
-        else:
-            readers.put_gpus(doc, name, index, IMPLIED, expected=True)
+        readers.put_gpus(doc, name, index, IMPLIED, expected=True)
+
+
+def _jetson(doc: Document) -> None:
+    """A board named in a sentence, where nothing shows another machine."""
+    known = doc.draft.values.get("system.jetson_model") or doc.draft.lists.get("nvidia.gpus")
+    if (
+        known
+        or doc.draft.first("system.machine") not in (None, "aarch64")
+        or doc.draft.first("system.os") not in (None, "linux")
+    ):
+        return
+    for index, sentence in _sentences(doc, _OTHER_MACHINE, "jetson"):
+        match = _JETSON.search(sentence)
+        if match:
+            doc.put("system.jetson_model", match[0], index, IMPLIED)
+            doc.put("system.os", "linux", index, IMPLIED)
+            doc.put("system.machine", "aarch64", index, IMPLIED)
+            return
 
 
 def _wsl(doc: Document) -> None:
@@ -156,6 +230,9 @@ def _version(doc: Document, name: str, needle: str, pattern: Regex) -> None:
     for index, sentence in _sentences(doc, _OTHER_VERSION, needle):
         for match in pattern.finditer(sentence):
             found.setdefault(match["version"], index)
+    labelled = [version for version in found if "+" in version]
+    if len(found) == 2 and len(labelled) == 1 and labelled[0].partition("+")[0] in found:
+        found = {labelled[0]: found[labelled[0]]}  # once with its label and once without
     if len(found) == 1:
         version, index = next(iter(found.items()))
         doc.put(name, values.torch_version(version) if name == "torch.version" else version, index, IMPLIED)

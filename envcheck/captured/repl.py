@@ -316,6 +316,9 @@ _SAID_SO = Regex(
 )
 
 
+_CONDITION = Regex(r"\b(?:if|whether|when|unless)\s{1,3}[`'\"]{0,2}$", re.IGNORECASE)
+
+
 def _loose(doc: Document) -> None:
     """Statements without a prompt: `torch.cuda.is_available() returns False`, `print(torch.__version__)` above "1.4.0"."""
     for index in doc.find("torch.", "sys.version", "sys.executable", "platform.", "__version__"):
@@ -327,7 +330,7 @@ def _loose(doc: Document) -> None:
             or re.search(r"\b(?:assert|raise|def|File)\b|^\s*(?:if|elif|while|return)\b", line)
         ):
             continue
-        said = list(_SAID_SO.finditer(line))
+        said = [m for m in _SAID_SO.finditer(line) if not _CONDITION.search(line[max(0, m.start() - 40) : m.start()])]
         for match in said[:6]:
             answer = match["answer"].strip().rstrip(".;)")
             first = re.match(r"([Tt]rue|[Ff]alse|None)\b", answer)

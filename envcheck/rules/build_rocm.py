@@ -34,6 +34,11 @@ def override_hint(facts: Facts) -> str:
                     f"If ROCm does not list this chip, HSA_OVERRIDE_GFX_VERSION={value} lets it run the code of its "
                     "family (not supported by AMD)."
                 )
+    if not facts.amd.gpus:
+        return (
+            "Chips that builds leave out often run the code of a relative: HSA_OVERRIDE_GFX_VERSION=10.3.0 for RDNA 2 "
+            "(RX 6000), 11.0.0 for RDNA 3 (RX 7000); AMD does not support that."
+        )
     return ""
 
 

@@ -181,6 +181,8 @@ def _hmm_remedy() -> Remedy:
 def gpu_exclusive_mode(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The error of CUDA, or a compute mode that keeps this process out."""
     text = sign(facts, "device-busy")
+    if text is not None and facts.system.wsl:
+        return  # Windows' driver model has no compute modes
     closed = [
         g
         for g in facts.nvidia.gpus or ()
@@ -353,6 +355,12 @@ def _fault_remedy(number: int | None, text: Symptom | None, facts: Facts) -> Rem
     )
 
 
+# Consumer and server lines that have had AVX2 from their first model on; Pentium and Celeron of the same years had not.
+_AVX2_CPUS = re.compile(
+    r"\b(?:Ryzen|EPYC|Threadripper|Core(?:\(TM\))? Ultra)\b|\b1[0-5]th Gen Intel\(R\) Core|\bi[3579]-(?:[4-9]\d{3}|1\d{4})"
+    r"|\bE[357]-\d{4}L? v[3-6]\b|Xeon(?:\(R\))? (?:Bronze|Silver|Gold|Platinum|W-\d|E-2\d)",
+    re.IGNORECASE,
+)
 _OLD_CPUS = re.compile(
     r"QEMU Virtual CPU|Common KVM processor|cpu64|kvm64|qemu64|Celeron|Pentium|Atom|Core\(TM\)2|Core 2"
     r"|Xeon\(R\) CPU\s+[XELW]\d{4}|Phenom|Athlon|Opteron\(tm\) Processor (?:2|4|6|8)1|"
@@ -384,6 +392,8 @@ def cpu_lacks_avx(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
         or "qemu" in (system.cpu_model or "").lower()
         or "kvm" in (system.cpu_model or "").lower()
     )
+    if not known and not virtual and _AVX2_CPUS.search(system.cpu_model or ""):
+        return  # such a CPU runs torch; what stopped was built for a newer one (AVX-512, -march=native)
     yield rule.finding(
         "error",
         seen=quoted(

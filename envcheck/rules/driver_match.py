@@ -42,8 +42,10 @@ def nvml_driver_library_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> It
         return
     if text is None and facts.system.wsl:
         return  # two numbers are normal there: the library is the Windows driver's
-    kernel = detail(text, "kernel") or nvidia.kernel_driver_version
-    library = detail(text, "client", "library") or (nvidia.driver_version if differ or text is None else None)
+    kernel = detail(text, "kernel", "kernel2") or nvidia.kernel_driver_version
+    library = detail(text, "client", "client2", "library") or (
+        nvidia.driver_version if differ or text is None else None
+    )
     two_places = text is not None and bool(nvidia.driver_cuda)  # nvidia-smi works somewhere in the same report
     yield rule.finding(
         "error",

@@ -25,6 +25,7 @@ __all__ = [
     "cuda_works",
     "debian_like",
     "detail",
+    "engine_without_driver",
     "gives_gpu",
     "in_container",
     "line_of",
@@ -47,6 +48,7 @@ NO_CUDA_KINDS = (
     "no-cuda-device",
     "cuda-driver-init-failed",
     "driver-insufficient",
+    "driver-library-missing",
     "container-no-driver-banner",
 )
 """Ways in which a program says that it got no CUDA device; which of the causes it is, other facts have to tell."""
@@ -152,6 +154,22 @@ def in_container(facts: Facts) -> bool:
 def container_commands(facts: Facts) -> tuple[str, ...]:
     """Commands in the paste that start a container."""
     return tuple(c for c in facts.commands if _CONTAINER_START.search(c))
+
+
+def engine_without_driver(facts: Facts) -> str | None:
+    """ "snap" | "plugin" | "host" when the container engine misses the library of a driver that the host has: Docker as a
+    snap has a file system of its own, Kubernetes' device plugin runs in a container itself, and nvidia-smi's table shows a
+    host whose driver works.
+    """
+    cli = sign(facts, "container-cli-no-driver")
+    if cli is not None and not re.search(r"libnvidia-ml|could not load NVML", cli.text, re.IGNORECASE):
+        return None  # not the library is missing: the driver itself does not answer
+    plugin = any(item.details.get("plugin") for item in signs(facts, "k8s-no-gpu"))
+    if plugin or cli is None:
+        return "plugin" if plugin else None
+    if facts.symptom("docker-of-snap") is not None or any("snap install docker" in c for c in facts.commands):
+        return "snap"
+    return "host" if facts.nvidia.smi is not None and facts.nvidia.smi.ok and facts.nvidia.gpus else None
 
 
 def gives_gpu(command: str) -> bool:

@@ -32,10 +32,13 @@ def nvidia_driver_not_loaded(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
     ):
         return
     cli = sign(facts, "container-cli-no-driver")
+    if cli is not None and driver_signs.engine_without_driver(facts) is not None:
+        return  # the driver is there; the container engine does not get at it
     if cli is not None:
         yield _host_has_none(rule, facts, matrix, cli)
         return
-    text = sign(facts, "module-key-rejected", "nouveau-in-use", "module-not-found", "smi-no-driver")
+    text = sign(facts, "module-key-rejected", "nouveau-in-use", "module-not-found", "module-no-device")
+    text = text or sign(facts, "smi-no-driver", "nvml-driver-not-loaded", "container-host-no-driver")
     if text is None and not _facts_say_so(facts):
         yield from _torch_says_so(rule, facts, matrix)
         return
@@ -90,6 +93,8 @@ def _reason(facts: Facts, matrix: Matrix, text: Symptom | None) -> tuple[str, Re
             ),
             commands=("lspci -nnk -d 10de:",),
         )
+    if kind == "module-no-device":
+        return "the module finds no NVIDIA GPU that it may take", _no_card()
     if facts.nvidia.driver_packages or kind == "module-not-found":
         return "the driver is installed, its module is not there for the running kernel", _rebuild(facts)
     if facts.system.os == "windows":
@@ -109,6 +114,16 @@ def _reason(facts: Facts, matrix: Matrix, text: Symptom | None) -> tuple[str, Re
     return "", Remedy(
         text=f"{first} {'All of this ' + host.strip() + '. ' if host else ''}If no driver is installed: {update.text}",
         commands=checks if not host else (*checks, "nvidia-smi"),
+    )
+
+
+def _no_card() -> Remedy:
+    return Remedy(
+        text="See whether the PCI bus shows the card and who has it. Another kernel driver (nouveau, vfio-pci) has to let go "
+        "of it; a card that this driver branch has dropped, or that needs the open modules, is named in the kernel log; a "
+        "virtual machine has to be given the card. A card that the bus does not show is not seated, has no power, or is "
+        "switched off.",
+        commands=("lspci -nnk -d 10de:", "sudo dmesg | grep -i nvrm | tail", "lsmod | grep -e nvidia -e nouveau"),
     )
 
 
@@ -185,7 +200,7 @@ def _plain(update: Remedy, facts: Facts) -> str:
 
 def _torch_says_so(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Torch alone says it; a container or a driver that is seen to run points elsewhere."""
-    text = sign(facts, "no-nvidia-driver")
+    text = sign(facts, "no-nvidia-driver", "driver-library-missing") or _no_program(facts, matrix)
     if text is None or driver_signs.in_container(facts) or derive.driver_version(facts) or facts.nvidia.driver_cuda:
         if text is None and driver_signs.nvidia_on_bus(facts) and facts.nvidia.smi_error is None:
             _settle(facts)
@@ -194,7 +209,10 @@ def _torch_says_so(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
     yield rule.finding(
         "error",
         seen=quoted(text),
-        why="torch is a CUDA build and finds no NVIDIA driver, so it can compute on the CPU only.",
+        why="torch is a CUDA build and finds no NVIDIA driver, so it can compute on the CPU only."
+        if text.kind == "no-nvidia-driver"
+        else "The libraries and programs of the NVIDIA driver (libcuda.so.1, libnvidia-ml.so.1, nvidia-smi) come with it, and "
+        "they are not there: no driver is installed, or it was not passed in.",
         remedy=Remedy(
             text=f"See whether nvidia-smi works on this machine. With an NVIDIA GPU and no driver: {update.text}",
             commands=("nvidia-smi", *update.commands),
@@ -204,6 +222,12 @@ def _torch_says_so(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding
         "choose the CPU device in the program.",
         line=at(text),
     )
+
+
+def _no_program(facts: Facts, matrix: Matrix) -> Symptom | None:
+    """No nvidia-smi beside a CUDA build that sees no GPU: the driver brings that program."""
+    wanted = facts.origin == "captured" and driver_signs.torch_works(facts) is False
+    return sign(facts, "smi-missing") if wanted and driver_signs.wants_cuda(facts, matrix) else None
 
 
 def _settle(facts: Facts) -> None:

@@ -130,8 +130,8 @@ def _value(value: derive.Value | None) -> str | None:
 
 
 def _image_needs_more(rule: Rule, facts: Facts, matrix: Matrix, required: Symptom) -> Finding:
-    needs = detail(required, "needs")
-    has = _value(derive.driver_cuda(facts, matrix))
+    needs = detail(required, "needs", "needs2")
+    has = detail(required, "has") or _value(derive.driver_cuda(facts, matrix))
     driver = derive.driver_version(facts)
     same_family = bool(needs and has and int(needs.split(".")[0]) == int(has.split(".")[0]) >= 11)
     minimum = _floor(needs, facts, matrix) if needs else None
@@ -458,8 +458,14 @@ _KERNEL_SAYS = {
         "Install the proprietary kernel modules of branch 580 or older and reboot.",
     ),
     "gpu-legacy-driver": (
-        "The installed driver has dropped this GPU.",
-        "Install the legacy driver branch that the kernel log names and reboot.",
+        (
+            "The installed driver release does not know this GPU: it has dropped it, it is older than the GPU, or the GPU is a "
+            "virtual one (vGPU), which needs the guest driver of the host's vGPU release."
+        ),
+        (
+            "An old GPU needs the legacy branch that the kernel log names, a new one a newer driver, a vGPU the guest (GRID) driver "
+            "that belongs to the host's. Reboot after the change."
+        ),
     ),
 }
 
@@ -468,10 +474,14 @@ def _kernel_said(rule: Rule, facts: Facts, matrix: Matrix, said: Symptom) -> Fin
     branch = detail(said, "branch")
     why, text = _KERNEL_SAYS[said.kind]
     if branch:
-        text = f"Install the legacy driver branch {branch} and reboot."
+        why, text = (
+            "The installed driver has dropped this GPU.",
+            f"Install the legacy driver branch {branch} and reboot.",
+        )
+    driver = detail(said, "driver", "driver2") or derive.driver_version(facts)
     return rule.finding(
         "error",
-        seen=quoted(said, f"driver {derive.driver_version(facts)}" if derive.driver_version(facts) else None),
+        seen=quoted(said, f"driver {driver}" if driver else None),
         why=f"{why} Until then nvidia-smi finds no device and CUDA cannot start.",
         remedy=Remedy(text=text, commands=("nvidia-smi",)),
         line=at(said),

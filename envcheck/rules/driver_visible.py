@@ -60,8 +60,10 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         )
     elif text is not None or ordinal is not None:
         yield _finding(rule, facts, text or ordinal, profiles, _ONE_SLICE, _CHOOSE_SLICE, sure=bool(cut or profiles))
-    elif _several_asked(facts):
-        yield _finding(rule, facts, None, profiles, _ONE_SLICE, _CHOOSE_SLICE, severity="warning")
+    elif _several_asked(facts) or sign(facts, "mig-one-of-many") is not None:
+        yield _finding(
+            rule, facts, sign(facts, "mig-one-of-many"), profiles, _ONE_SLICE, _CHOOSE_SLICE, severity="warning"
+        )
 
 
 _NO_DEVICE = ("invalid-device-ordinal", "no-cuda-gpus", "no-cuda-device", "cuda-driver-init-failed")

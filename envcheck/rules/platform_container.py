@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck.facts import Facts, Symptom
@@ -134,6 +135,9 @@ def container_toolkit_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Itera
     """What docker, podman or Kubernetes answer when nothing can hand out a GPU."""
     text = sign(facts, "docker-no-gpu-runtime", "k8s-no-gpu")
     if text is None:
+        blind = sign(facts, "container-cli-no-driver")
+        if blind is not None and driver_signs.engine_without_driver(facts) in ("snap", "host"):
+            yield _engine_blind(rule, facts, blind)
         return
     lowered = text.text.lower()
     cdi = "cdi" in lowered or "stat nvidia.com/gpu" in lowered
@@ -154,7 +158,34 @@ def container_toolkit_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Itera
             "or rootless docker has its own configuration file."
         )
         if text.kind != "k8s-no-gpu"
-        else "The GPUs of the node may also all be taken.",
+        else "The GPUs of the node may also all be taken, and a node whose driver is missing has none to give: nvidia-smi on "
+        "the node tells.",
+        line=at(text),
+    )
+
+
+def _engine_blind(rule: Rule, facts: Facts, text: Symptom) -> Finding:
+    snap = driver_signs.engine_without_driver(facts) == "snap"
+    return rule.finding(
+        "error",
+        title="The container engine does not see the host's NVIDIA driver"
+        + (" (Docker is installed as a snap)." if snap else "."),
+        seen=quoted(text, "Docker is a snap" if snap else "nvidia-smi works on the host"),
+        why="libnvidia-ml.so.1 belongs to the host's driver and is looked for in the file system that the engine sees. "
+        "Docker as a snap, Docker Desktop for Linux (a virtual machine) and an engine inside another container see one of "
+        "their own, without the driver.",
+        remedy=Remedy(
+            text="Use Docker Engine from Docker's package repository with nvidia-container-toolkit: remove the snap (or with "
+            "Docker Desktop for Linux choose the context of the engine on the host), register the toolkit and restart Docker.",
+            commands=(
+                "snap list docker",
+                "docker context ls",
+                "sudo snap remove docker",
+                "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+            ),
+        ),
+        confidence="likely",
+        otherwise="If nvidia-smi does not work on the host either, the host has no driver: install it there first.",
         line=at(text),
     )
 
@@ -214,11 +245,19 @@ def container_device_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
     inside = driver_signs.in_container(facts)
     if inside or named is not None:
         missing = _missing(facts)
-        if missing or (named is not None and (inside or "custom device" in named.text)):
+        if missing or (named is not None and (inside or _engine_says(named))):
             yield _not_passed(rule, facts, missing, named)
             return
     if lost is not None or facts.nvidia.smi_error == "nvml-unknown":
         yield _withdrawn(rule, facts, lost, inside=inside)
+
+
+def _engine_says(named: Symptom) -> bool:
+    """The container engine itself misses the file on the host: docker, containerd and podman (Go's stat), crun."""
+    return _BY_ENGINE.search(named.text) is not None
+
+
+_BY_ENGINE = re.compile(r"custom device|\bl?stat /dev/|error stat'ing|OCI runtime|nvidia-docker", re.IGNORECASE)
 
 
 def _missing(facts: Facts) -> tuple[str, ...]:
@@ -236,7 +275,7 @@ def _missing(facts: Facts) -> tuple[str, ...]:
 
 def _not_passed(rule: Rule, facts: Facts, missing: tuple[str, ...], named: Symptom | None) -> Finding:
     node = detail(named, "node", "node2") or (missing[0] if missing else "/dev/nvidia-uvm")
-    host = named is not None and "custom device" in named.text
+    host = named is not None and _engine_says(named)
     make = "sudo nvidia-modprobe -u -c=0"
     return rule.finding(
         "error",

@@ -24,6 +24,8 @@ _FAILED = (
     "cuda-driver-init-failed",
     "no-cuda-gpus",
     "smi-cuda-error",
+    "driver-library-missing",
+    "device-busy",
 )
 _UPDATE = ("wsl --update", "wsl --shutdown")
 
@@ -55,18 +57,42 @@ def wsl_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if blocked is not None or facts.nvidia.smi_error == "wsl-blocked":
         yield _blocked(rule, facts, blocked)
         return
-    if not under_wsl(facts) or facts.torch.hip or driver_signs.cuda_works(facts):
+    text = sign(facts, *_FAILED)
+    if not under_wsl(facts):
+        foreign = sign(facts, "cuda-symbol-not-found")
+        if foreign is not None and not (facts.system.kernel or facts.torch.hip or driver_signs.on_mac(facts)):
+            yield _foreign_libcuda(rule, facts, foreign)
+        return
+    busy = text is not None and text.kind == "device-busy"  # the device is counted, and cannot be used
+    if facts.torch.hip or (driver_signs.cuda_works(facts) and not busy):
         return
     linux_driver = _linux_driver(facts)
-    text = sign(facts, *_FAILED)
     if linux_driver and (text is not None or driver_signs.cuda_works(facts) is False or facts.nvidia.smi_error):
         yield _driver_inside(rule, facts, linux_driver, text)
     elif facts.system.wsl == 1 and (text is not None or driver_signs.wants_cuda(facts, matrix)):
         yield _wsl_one(rule, facts, text)
-    elif _loader_misses_it(facts) or (text is not None and text.kind == "wsl-libcuda"):
+    elif _loader_misses_it(facts) or (text is not None and text.kind in ("wsl-libcuda", "driver-library-missing")):
         yield _loader(rule, facts, text)
     elif text is not None or cuda_code(facts) in (2, 304, 801, 999):
         yield _failed(rule, facts, text)
+
+
+def _foreign_libcuda(rule: Rule, facts: Facts, text: Symptom) -> Finding:
+    return rule.finding(
+        "error",
+        title="The libcuda that is loaded lacks functions (error 500), as under WSL and in Docker Desktop.",
+        seen=quoted(text),
+        why="CUDA starts by looking up functions in libcuda, and this one does not have them: what lends it (WSL, Docker "
+        "Desktop) and the NVIDIA driver of Windows are of different ages.",
+        remedy=Remedy(
+            text="Update Docker Desktop, WSL and the NVIDIA driver of Windows, restart all three, and start the container "
+            "anew.",
+            commands=("nvidia-smi", *_UPDATE),
+        ),
+        confidence="possible",
+        otherwise="On Linux itself: ldconfig -p | grep libcuda.so shows a second libcuda ahead of the driver's.",
+        line=at(text),
+    )
 
 
 def _linux_driver(facts: Facts) -> str | None:

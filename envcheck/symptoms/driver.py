@@ -16,13 +16,23 @@ _TOO_OLD = (
     ),
     Signature(
         "driver-insufficient",
-        ("cuda driver version is insufficient", "cudaerrorinsufficientdriver"),
-        r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver",
+        (
+            "cuda driver version is insufficient",
+            "cudaerrorinsufficientdriver",
+            "not supported in the installed cuda driver",
+            "cudaerrorcallrequiresnewerdriver",
+            "initialization failure with error: 35",
+        ),
+        r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"
+        r"|API call is not supported in the installed CUDA driver|cudaErrorCallRequiresNewerDriver"
+        r"|CUDA initialization failure with error: 35\b",
     ),
     Signature(
         "container-require-cuda",
-        ("unsatisfied condi",),
-        r"unsatisfied\s+condi\s*tion:?\s*(?:cuda\s*>=\s*(?P<needs>\d+\.\d+)|brand|driver)",
+        ("unsatisfied condi", "unsupported cuda version: driver"),
+        r"unsatisfied\s+condi\s*tion:?\s*(?:cuda\s*>=\s*(?P<needs>\d+\.\d+)|brand|driver)"
+        # nvidia-docker 1
+        r"|unsupported CUDA version: driver (?P<has>[1-9]\d?\.\d) < image (?P<needs2>\d{1,2}\.\d)",
         after=1,
     ),
     Signature(
@@ -79,19 +89,54 @@ _NO_DRIVER = (
         (
             "nvidia-smi: command not found",
             "nvidia-smi: not found",
+            "command not found: nvidia-smi",
             "'nvidia-smi' is not recognized",
             "command 'nvidia-smi' not found",
         ),
-        r"nvidia-smi: (?:command )?not found|'nvidia-smi' is not recognized|Command 'nvidia-smi' not found",
+        r"nvidia-smi: (?:command )?not found|command not found: nvidia-smi|'nvidia-smi' is not recognized"
+        r"|Command 'nvidia-smi' not found",
+    ),
+    # The driver's own library is absent: nvidia-smi, pynvml and the dynamic loader each say so in their words.
+    Signature(
+        "driver-library-missing",
+        (
+            "couldn't find libnvidia-ml.so",
+            "couldn't find nvml.dll",
+            "nvml shared library not found",
+            "nvmlerror_librarynotfound",
+            "error: libcuda.so.1: cannot open",
+        ),
+        r"NVIDIA-SMI couldn.t find (?:libnvidia-ml\.so|nvml\.dll)|NVML Shared Library Not Found|NVMLError_LibraryNotFound"
+        r"|(?:ImportError|OSError): libcuda\.so\.1: cannot open shared object file",
+    ),
+    Signature(
+        "nvml-driver-not-loaded",
+        ("nvmlerror_drivernotloaded",),
+        r"NVMLError_DriverNotLoaded",
+    ),
+    Signature(
+        "container-host-no-driver",
+        ("could not find any nv files on this host",),
+        r"Could not find any nv files on this host",
     ),
 )
 
 _KERNEL_MODULE = (
     Signature(
         "module-not-found",
-        ("module nvidia", "no nvidia graphics adapter probed", "no nvidia devices probed", "could not insert 'nvidia"),
-        r"Module nvidia(?:-current|-uvm)? not found|could not insert 'nvidia[\w-]*': (?:No such device|Unknown symbol)"
-        r"|No NVIDIA (?:graphics adapter|devices?) probed",
+        ("module nvidia", "could not insert 'nvidia"),
+        # modprobe names the module as it was asked for: nvidia, nvidia_drm, nvidia-uvm, nvidia-current-modeset.
+        r"Module nvidia(?:[-_]\w{1,20}){0,2} not found|could not insert 'nvidia[\w-]*': Unknown symbol",
+    ),
+    Signature(
+        "module-no-device",
+        (
+            "no nvidia gpu found",
+            "no nvidia graphics adapter",
+            "no nvidia devices probed",
+            "could not insert 'nvidia",
+        ),
+        r"could not insert 'nvidia[\w-]*': No such device|NVRM: No NVIDIA (?:GPU|graphics adapter|devices?) (?:found|probed)",
     ),
     Signature(
         "module-key-rejected",
@@ -119,6 +164,8 @@ _KERNEL_MODULE = (
             "unable to build the nvidia kernel module",
             "unable to load the kernel module 'nvidia",
             "failed to build kernel module",
+            "unable to locate the kernel source",
+            "unable to find the kernel source tree",
         ),
         r"nvidia(?:-current)?(?:/(?P<driver>\d{3}\.[\d.]{2,8}))?[\s\S]{0,900}Bad return status for module build on kernel:?\s*"
         r"(?P<kernel>\S+)"
@@ -127,7 +174,10 @@ _KERNEL_MODULE = (
         r"|GPL-incompatible module nvidia[\w.-]*\.ko"
         r"|error occurred while performing the step: .Building kernel modules"
         r"|Unable to build the NVIDIA kernel module"
-        r"|Unable to load the kernel module 'nvidia",
+        r"|Unable to load the kernel module 'nvidia"
+        # The installer of the CUDA toolkit, and the driver's own.
+        r"|driver installation is unable to locate the kernel source"
+        r"|Unable to find the kernel source tree for the currently running kernel",
         before=8,
         after=3,
     ),
@@ -139,8 +189,9 @@ _KERNEL_MODULE = (
     ),
     Signature(
         "module-version-mismatch",
-        ("disagrees about version of symbol", "version magic", "unknown symbol"),
-        r"nvidia[\w-]*: (?:disagrees about version of symbol|version magic|Unknown symbol)",
+        ("disagrees about version of symbol", "version magic", "unknown symbol", "could not insert 'nvidia"),
+        r"nvidia[\w-]*: (?:disagrees about version of symbol|version magic|Unknown symbol)"
+        r"|could not insert 'nvidia[\w-]*': (?:Exec format error|Invalid argument)",
     ),
 )
 
@@ -156,10 +207,11 @@ _GPU_INIT = (
             "pci i/o region assigned to your nvidia device is invalid",
             "bios may have misconfigured your gpu",
             "is 0m @ 0x0",
+            "for 0m @ 0x0",
         ),
         (
             r"PCI I/O region assigned to your NVIDIA device is invalid|BIOS may have misconfigured your GPU"
-            r"|BAR\d is 0M @ 0x0"
+            r"|BAR\d is 0M @ 0x0|request_mem_region failed for 0M @ 0x0"
         ),
     ),
     Signature(
@@ -177,9 +229,12 @@ _GPU_INIT = (
     ),
     Signature(
         "gpu-legacy-driver",
-        ("legacy", "not supported by the nvidia"),
+        ("legacy", "not supported by the"),
+        # Up to branch 39x the version comes first; the lines break where they like and begin with time and module.
         r"is\s+(?:NVRM: )?supported through the NVIDIA (?P<branch>\d{2,3})\.[\dx]+\s+(?:NVRM: )?Legacy"
-        r"|not supported by the NVIDIA (?P<driver>\d{3}\.[\d.]+)\s+(?:NVRM: )?driver release",
+        r"|not supported by the\s{1,40}(?:[^\n]{0,60}NVRM: )?"
+        r"(?:NVIDIA (?P<driver>\d{3}\.[\d.]*\d)|(?P<driver2>\d{3}\.[\d.]*\d)\s{1,40}(?:[^\n]{0,60}NVRM: )?NVIDIA Linux)"
+        r"\s{1,40}(?:[^\n]{0,60}NVRM: )?driver release",
         before=2,
         after=2,
     ),
@@ -200,9 +255,11 @@ _MISMATCH = (
     ),
     Signature(
         "api-mismatch",
-        ("api mismatch",),
+        ("api mismatch", "does not match dso version"),
         r"API mismatch: (?:the|this) (?:client|NVIDIA\s+\S+)[\s\S]{0,60}version (?P<client>\d{3}\.[\d.]*\d)[\s\S]{0,90}"
-        r"(?:module|kernel)[\s\S]{0,40}version (?P<kernel>\d{3}\.[\d.]*\d)",
+        r"(?:module|kernel)[\s\S]{0,40}version (?P<kernel>\d{3}\.[\d.]*\d)"
+        # TensorFlow's and XLA's diagnosis: the DSO is libcuda.
+        r"|kernel version (?P<kernel2>\d{3}\.[\d.]*\d) does not match DSO version (?P<client2>\d{3}\.[\d.]*\d)",
         after=3,
     ),
     Signature(
@@ -230,10 +287,12 @@ _MISMATCH = (
             "cuda_error_system_driver_mismatch",
             "error 803",
             "[803] call",
+            "(803)",
         ),
         (
             r"unsupported display driver / cuda driver combination|SystemDriverMismatch"
             r"|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|\bError 803\b|\[803\] Call to cu\w+ results in"
+            r"|Call to cu\w+ results in \w+ \(803\)"
         ),
     ),
     Signature(
@@ -244,9 +303,11 @@ _MISMATCH = (
             "cuda_error_compat_not_supported",
             "error 804",
             "[804] call",
+            "(804)",
         ),
         r"forward compatibility was attempted on non supported HW|CompatNotSupportedOnDevice"
-        r"|CUDA_ERROR_COMPAT_NOT_SUPPORTED|\bError 804\b|\[804\] Call to cu\w+ results in",
+        r"|CUDA_ERROR_COMPAT_NOT_SUPPORTED|\bError 804\b|\[804\] Call to cu\w+ results in"
+        r"|Call to cu\w+ results in \w+ \(804\)",
     ),
 )
 
@@ -259,8 +320,12 @@ _NOT_READY = (
             "cuda_error_system_not_ready",
             "error 802",
             "[802] call",
+            "(802)",
+            "init failure: 802",
+            "failure with error: 802",
         ),
-        r"system not yet initialized|SystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|\bError 802\b|\[802\] Call to cu\w+ results in",
+        r"system not yet initialized|SystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|\bError 802\b|\[802\] Call to cu\w+ results in"
+        r"|Call to cu\w+ results in \w+ \(802\)|(?:driver library init failure|initialization failure with error): 802\b",
     ),
     Signature(
         "fabric-manager-text",
@@ -271,10 +336,23 @@ _NOT_READY = (
     ),
     Signature(
         "cuda-unknown",
-        ("cuda unknown error", "unknown error", "cudaerrorunknown", "cuda_error_unknown", "error 999", "[999] call"),
+        (
+            "cuda unknown error",
+            "unknown error",
+            "cudaerrorunknown",
+            "cuda_error_unknown",
+            "error 999",
+            "error: 999",
+            "failure 999",
+            "failure: 999",
+            "[999] call",
+        ),
         r"unknown error - this may be due to an incorrectly set up|cuda runtime error \((?:30|999)\)|error=(?:30|999) : unknown error"
         r"|cudaErrorUnknown|CUDA_ERROR_UNKNOWN|\bError 999: unknown error|CUDA error: unknown error|code=(?:30|999)\("
-        r"|\[999\] Call to cu\w+ results in",
+        r"|\[999\] Call to cu\w+ results in"
+        # ONNX Runtime, TensorRT, Ollama, ggml and people give the number or the word alone.
+        r"|CUDA (?:error|failure):? 999\b|(?:driver library init failure|initialization failure with error): 999\b"
+        r"|failed to initialize CUDA: unknown error",
     ),
     Signature(
         "uvm-hmm-failed",
@@ -299,14 +377,22 @@ _BUSY_OR_BROKEN = (
     ),
     Signature(
         "ecc-error",
-        ("ecc error encountered", "eccuncorrectable", "ecc_uncorrectable", "uncorrectable ecc", "double bit ecc"),
+        (
+            "ecc error encountered",
+            "eccuncorrectable",
+            "ecc_uncorrectable",
+            "uncorrectable ecc",
+            "uncorrectable nvlink",
+            "double bit ecc",
+        ),
         r"uncorrectable (?:NVLink|ECC) error|ECCUncorrectable|ECC_UNCORRECTABLE|Double Bit ECC",
     ),
     Signature("xid", ("nvrm: xid", "xid ("), r"Xid \([^)\n]{1,80}\):? (?P<xid>\d{1,3})\b"),
     Signature(
         "gpu-lost",
-        ("gpu is lost", "fallen off the bus", "unable to determine the device handle"),
-        r"GPU is lost|fallen off the bus|Unable to determine the device handle for (?:GPU|gpu)",
+        ("gpu is lost", "fallen off the bus", "unable to determine the device handle", "gpu requires re"),
+        r"GPU is lost|fallen off the bus|Unable to determine the device handle for (?:GPU|gpu)"
+        r"|(?:NVML|GPU[ 0-9:.a-f]{1,24}|Error)\W{1,4}GPU requires re(?:set|start)",
     ),
     Signature(
         "pcie-fatal",
@@ -323,10 +409,16 @@ _BUSY_OR_BROKEN = (
             "status_illegal_instruction",
             "0xc000001d",
             "-1073741795",
+            "trap invalid opcode",
+            "compiled to use avx",
         ),
         (
-            r"Illegal instruction|illegal hardware instruction|\bSIGILL\b|exit code 132\b"
+            # "an illegal instruction was encountered" is CUDA's: a fault on the GPU.
+            r"Illegal instruction(?! was encountered)|illegal hardware instruction|\bSIGILL\b|exit code 132\b"
             r"|STATUS_ILLEGAL_INSTRUCTION|0xC000001D|-1073741795"
+            # The kernel's log names the library; TensorFlow looks before it starts.
+            r"|trap invalid opcode[^\n]{0,120} in lib(?:torch|c10|mkl|openblas|tensorflow)"
+            r"|compiled to use AVX2? instructions, but these aren't available"
         ),
     ),
     Signature(
@@ -335,6 +427,12 @@ _BUSY_OR_BROKEN = (
         r"device >= 0 && device < num_gpus|device_index >= 0 && device_index < ",
     ),
     Signature("mig-uuid-int", ("'mig-",), r"invalid literal for int\(\) with base 10: 'MIG-"),
+    Signature(
+        "mig-one-of-many",
+        (" mig", "mig "),
+        r"\b(?:only|just) (?:one|1|a single|the first)\b[^\n.;!?]{0,60}\bMIG\b|\bMIG\b[^\n.;!?]{0,80}\b(?:only|just) (?:one|1|a single|the first)\b"
+        r"[^\n.]{0,20}\b(?:gpu|device|instance|slice)",
+    ),
     Signature("mig-instance", ("mig ",), r"\bMIG\s+(?P<profile>\d+(?:c\.\d+)?g\.\d+gb)\b"),
 )
 

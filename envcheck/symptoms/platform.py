@@ -20,9 +20,11 @@ _CONTAINER = (
             "nvidia-container-runtime",
             "nvidia-container-cli",
             "nvidia.com/gpu",
+            'no runtime for "nvidia"',
         ),
-        r"could not select device driver \W{0,3}(?:nvidia)?\W{0,3} ?with capabilities: \[\[[^\]]*gpu"
+        r"could not select device driver \W{0,3}(?:nvidia)?\W{0,3} ?with capabilities: \[\[[^\]]*(?:gpu|compute|utility)"
         r"|(?:unknown or invalid runtime name: nvidia|Unknown runtime specified nvidia)"
+        r"|no runtime for \W{1,2}nvidia\W{1,2} is configured"
         r"|unresolvable CDI devices|failed to discover GPU vendor from CDI"
         r"|nvidia-container-(?:runtime|cli)[\w-]*\W{1,4}(?:executable file )?not (?:found|installed)"
         r"|nvidia-container-runtime[\w-]*[^\n]{0,40}no such file"
@@ -30,8 +32,23 @@ _CONTAINER = (
     ),
     Signature(
         "k8s-no-gpu",
-        ("insufficient nvidia.com/gpu", "no devices found. waiting indefinitely", "detected non-nvml platform"),
-        r"Insufficient nvidia\.com/gpu|No devices found\. Waiting indefinitely|Detected non-NVML platform",
+        (
+            "insufficient nvidia.com/gpu",
+            "no devices found. waiting indefinitely",
+            "detected non-nvml platform",
+            "devices unavailable for nvidia.com/gpu",
+            "set the docker default runtime to",
+            "did you configure the nvidia container toolkit",
+        ),
+        r"Insufficient nvidia\.com/gpu|No devices found\. Waiting indefinitely|Detected non-NVML platform"
+        r"|requested number of devices unavailable for nvidia\.com/gpu"
+        # NVIDIA's device plugin, whose own container got no driver library.
+        r"|(?P<plugin>did you (?:set the docker default runtime to \W?nvidia|configure the NVIDIA Container Toolkit))",
+    ),
+    Signature(
+        "docker-of-snap",
+        ("snap install docker", "/snap/docker/", "/snap/bin/docker", "snap.docker."),
+        r"snap install docker\b|/snap/docker/|/snap/bin/docker\b|\bsnap\.docker\.",
     ),
     Signature(
         "container-cli-no-driver",
@@ -85,10 +102,10 @@ _CONTAINER = (
     Signature(
         "nvidia-node-missing",
         ("/dev/nvidia",),
-        r"(?P<node>/dev/nvidia(?:ctl|-uvm(?:-tools)?|-caps/\S+|\d{1,3}))\b[^\n]{0,60}(?:no such file|cannot access|"
+        r"(?P<node>/dev/nvidia(?:ctl|-uvm(?:-tools)?|-modeset|-caps/\S+|\d{1,3}))\b[^\n]{0,60}(?:no such file|cannot access|"
         r"not permitted|permission denied|ENOENT|EACCES|EPERM|missing|not found)"
         r"|(?:cannot access|no such file|not permitted|permission denied|gathering device information)[^\n]{0,80}"
-        r"(?P<node2>/dev/nvidia(?:ctl|-uvm(?:-tools)?|-caps/\S+|\d{1,3}))\b",
+        r"(?P<node2>/dev/nvidia(?:ctl|-uvm(?:-tools)?|-modeset|-caps/\S+|\d{1,3}))\b",
     ),
 )
 
