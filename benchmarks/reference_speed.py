@@ -1,57 +1,39 @@
-"""The training of train_cifar10.py against the plain DataLoader loop, in interleaved rounds of one run.
+"""The training of train_cifar10.py against the plain DataLoader loop, and what bounds it, in interleaved rounds of one run.
 
-    python benchmarks/reference_speed.py [ROUNDS]      (in a Python that has torch and torchvision)
+    python benchmarks/reference_speed.py [ROUNDS] [--workers N] [--device D]     (in a Python that has torch)
 
-Prints the median images a second of each way, and the ratio. "plain": PIL images, transforms one by one, a DataLoader
-without workers, contiguous memory, ordinary SGD. "memory": uint8 on the device, batched augmentation, channels_last,
-fused SGD. Rounds alternate, so that other work on the machine slows both.
+What `envcheck reference` measures in a few rounds (envcheck/payloads/reference_rates.py says what each way is), here in
+more of them: medians, lowest and highest.
 """
 
+import argparse
 import os
-import statistics
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "envcheck", "payloads"))
-import torch
-import train_cifar10 as T
-
-STEPS = 3
-
-
-def ready(device):
-    if device.type != "cpu":
-        getattr(torch, device.type).synchronize()
+import reference_checks
+import reference_rates
 
 
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    device = T.pick_device("auto")
-    train, _ = T.made_dataset()
-    plain_options = T.parse(["--loader", "--workers", "0", "--steps", "10000"])
-    fast_options = T.parse(["--channels-last", "--fused", "--steps", "10000"])
-    ways = {
-        "plain": (T.Trainer(plain_options, device, 10000), T.loader_batches(plain_options, train, device)),
-        "memory": (T.Trainer(fast_options, device, 10000), T.Batches(train, device, 0, torch.float32, True)),
-    }
-    rates = {name: [] for name in ways}
-    for number in range(rounds + 1):
-        for name, (trainer, batches) in ways.items():
-            chunks = [c for c in batches.order(0)[: STEPS * 128].split(128)]
-            ready(device)
-            begun = time.perf_counter()
-            for images, labels in batches.epoch_of(chunks, 0):
-                trainer.train_step(images, labels)
-            ready(device)
-            if number:  # the first round warms up
-                rates[name].append(STEPS * 128 / (time.perf_counter() - begun))
-    for name, values in rates.items():
-        print(
-            "%-7s %7.1f images/s (%.1f to %.1f, %d rounds)"
-            % (name, statistics.median(values), min(values), max(values), len(values))
-        )
-    ratios = [b / a for a, b in zip(rates["plain"], rates["memory"])]
-    print("ratio   %.2f (median of rounds; %.2f to %.2f)" % (statistics.median(ratios), min(ratios), max(ratios)))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rounds", type=int, nargs="?", default=15)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--device", default="auto")
+    asked = parser.parse_args()
+    words = ["rates", "--device", asked.device, "--rounds", str(asked.rounds), "--workers", str(asked.workers)]
+    told = reference_rates.rates(reference_checks.Run(reference_checks.parse(words)))
+    if "failed" in told:
+        sys.exit(told["failed"])
+    for name, way in told["ways"].items():
+        row = "%-15s %10.4g %-9s (%.4g to %.4g, %d rounds of %d)"
+        print(row % (name, way["median"], way["unit"], way["low"], way["high"], way["samples"], way["steps"]))
+    for name, why in told["lacking"].items():
+        print("%-15s not measured: %s" % (name, why))
+    if "ratio" in told:
+        print("ratio           %10.2f memory / plain (%.2f to %.2f)" % tuple(told["ratio"][k] for k in ("median", "low", "high")))
+    rest = ("transforms", "threads", "cores", "load", "cpu_share", "host_share", "sustained", "variables")
+    print("; ".join("%s %s" % (key, told[key]) for key in rest if told.get(key) not in (None, {})))
 
 
 if __name__ == "__main__":

@@ -12,21 +12,13 @@ before changed is put back first.
     input-plain, input-memory    the batches alone
     products         square matrix products, by precision
 """
-import ctypes
 import math
 import os
-import random
 import re
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-for folder in (os.path.join(HERE, "smoke_parts"), HERE):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+import reference_ways as W
 
-BATCH = 128
-PIPELINE = ("--batch", str(BATCH), "--steps", "1000000", "--channels-last", "--fused")
 LEAST = 0.1  # seconds: shorter samples say more about the clock than about the work
 MOST_STEPS = 200
 PER_ROUND = 3.0  # seconds that a round may take on average; on slower machines fewer are made, but two at least
@@ -108,7 +100,7 @@ def switches():
 
     import torch
 
-    found = {"deterministic": torch.are_deterministic_algorithms_enabled()}
+    found = {"deterministic": torch.get_deterministic_debug_mode()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # reading a deprecated switch is no use of it
         for path in SWITCHES:
@@ -126,7 +118,7 @@ def put_back(found):
 
     import torch
 
-    torch.use_deterministic_algorithms(found["deterministic"])
+    torch.set_deterministic_debug_mode(found["deterministic"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for path in SWITCHES:
@@ -147,285 +139,6 @@ def _owner(path):
     return owner, names[-1]
 
 
-def wait(device):
-    """Until the device has done all it was given."""
-    import torch
-
-    if device.type == "cpu":
-        return
-    synchronize = getattr(getattr(torch, device.type, None), "synchronize", None)
-    if synchronize is not None:
-        synchronize()
-    else:
-        torch.zeros(1, device=device).cpu()
-
-
-# -- The plain loop ----------------------------------------------------------------------------------------------------
-
-
-class ByHand(object):
-    """The four transforms on a uint8 tensor, one image at a time, where there is no torchvision."""
-
-    def __init__(self, T):
-        import torch
-
-        self.pad, self.size = T.PAD, T.SIZE
-        self.mean, self.std = torch.tensor(T.MEAN)[:, None, None], torch.tensor(T.STD)[:, None, None]
-
-    def __call__(self, image):
-        import torch.nn.functional as F
-
-        pad, size = self.pad, self.size
-        top, left = random.randint(0, 2 * pad), random.randint(0, 2 * pad)
-        image = F.pad(image, (pad, pad, pad, pad))[:, top:top + size, left:left + size]
-        if random.random() < 0.5:
-            image = image.flip(2)
-        return image.float().div(255).sub(self.mean).div(self.std)
-
-
-class Pictures(object):
-    """A dataset as torchvision's CIFAR10: one image at a time, made a PIL image, through the transforms."""
-
-    def __init__(self, data, T):
-        images, labels = data
-        self.labels = labels.tolist()
-        try:
-            import torchvision
-            from PIL import Image
-            from torchvision import transforms
-
-            augment = [transforms.RandomCrop(T.SIZE, padding=T.PAD), transforms.RandomHorizontalFlip()]
-            self.transform = transforms.Compose(augment + [transforms.ToTensor(), transforms.Normalize(T.MEAN, T.STD)])
-            rows = images.permute(0, 2, 3, 1).contiguous()
-            self.images = [ctypes.string_at(row.data_ptr(), row.numel()) for row in rows]
-            self.open = Opened(Image.frombytes, T.SIZE)
-            self[0]
-            self.told = "torchvision %s" % torchvision.__version__
-        except Exception as error:  # a torchvision that does not fit raises all kinds
-            self.images, self.open = list(images), None
-            self.transform = ByHand(T)
-            self.told = "written out here, for torchvision cannot be used (%s)" % words(error)
-
-    def __len__(self):
-        return len(self.labels)
-
-    def __getitem__(self, index):
-        image = self.images[index]
-        return self.transform(image if self.open is None else self.open(image)), self.labels[index]
-
-
-class Opened(object):
-    """bytes -> PIL image; a class, because worker processes get it by pickle."""
-
-    def __init__(self, frombytes, size):
-        self.frombytes, self.size = frombytes, (size, size)
-
-    def __call__(self, data):
-        return self.frombytes("RGB", self.size, data)
-
-
-class Plain(object):
-    """Model, optimizer, loader and loop as in a hundred tutorials."""
-
-    def __init__(self, dataset, device, workers=0):
-        import torch
-        from torch import nn
-
-        self.device, self.workers = device, workers
-        self.loader = torch.utils.data.DataLoader(
-            dataset, batch_size=BATCH, shuffle=True, drop_last=True, num_workers=workers,
-            pin_memory=device.type == "cuda", persistent_workers=workers > 0,
-        )
-        layers = []
-        for inner, outer in ((3, 64), (64, 128), (128, 256)):
-            layers += [nn.Conv2d(inner, outer, 3, padding=1), nn.BatchNorm2d(outer), nn.ReLU()]
-            layers.append(nn.MaxPool2d(2) if outer < 256 else nn.AdaptiveAvgPool2d(1))
-        self.model = nn.Sequential(*(layers + [nn.Flatten(), nn.Linear(256, 10)])).to(device)
-        self.criterion = nn.CrossEntropyLoss()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
-        self.batches, self.loss, self.right = iter(self.loader), 0.0, 0
-        self.model.train()
-
-    def batch(self):
-        """The next batch; a new epoch begins where one ends."""
-        try:
-            return next(self.batches)
-        except StopIteration:
-            self.batches = iter(self.loader)
-            return next(self.batches)
-
-    def ready(self):
-        """Takes the batches that workers made while something else was measured."""
-        for _ in range(2 * self.workers):
-            self.batch()
-
-    def load(self, steps):
-        """The input stage alone."""
-        for _ in range(steps):
-            self.batch()
-
-    def train(self, steps):
-        """So many steps."""
-        for _ in range(steps):
-            images, labels = self.batch()
-            images, labels = images.to(self.device), labels.to(self.device)
-            self.optimizer.zero_grad()
-            outputs = self.model(images)
-            loss = self.criterion(outputs, labels)
-            loss.backward()
-            self.optimizer.step()
-            self.loss += loss.item()
-            self.right += (outputs.argmax(1) == labels).sum().item()
-
-
-# -- The pipeline in memory, and what bounds it ------------------------------------------------------------------------
-
-
-class Memory(object):
-    """train_cifar10.py's own step and batches."""
-
-    def __init__(self, T, data, device, more=()):
-        import torch
-
-        options = T.parse(list(PIPELINE) + ["--device", str(device)] + list(more))
-        self.trainer = T.Trainer(options, device, options.steps)
-        self.batches = T.Batches(data, device, options.seed, torch.float32, options.channels_last)
-        self.chunks, self.place = list(self.batches.order(0).split(BATCH))[:-1], 0
-
-    def some(self, steps):
-        """The indices of the next batches."""
-        self.place += steps
-        return [self.chunks[n % len(self.chunks)] for n in range(self.place - steps, self.place)]
-
-    def load(self, steps):
-        """The input stage alone."""
-        for _ in self.batches.epoch_of(self.some(steps), 0):
-            pass
-
-    def train(self, steps):
-        """So many steps."""
-        for images, labels in self.batches.epoch_of(self.some(steps), 0):
-            self.trainer.train_step(images, labels)
-
-
-class Convolutions(object):
-    """All convolutions of a model at the sizes that a batch has there: forward, and both gradients backward."""
-
-    def __init__(self, model, images):
-        import torch
-        from torch import nn
-
-        self.parts, hooks = [], []
-        layers = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Conv2d)]
-
-        def seen(name, layer, first):
-            def hook(module, inputs, output):
-                layout = torch.channels_last if is_channels_last(inputs[0]) else torch.contiguous_format
-                x = torch.randn_like(inputs[0], memory_format=layout).requires_grad_(not first)
-                gradient = torch.randn_like(output, memory_format=layout)
-                self.parts.append(Convolution(name, layer, x, gradient))
-
-            return hook
-
-        for number, (name, layer) in enumerate(layers):
-            hooks.append(layer.register_forward_hook(seen(name, layer, number == 0)))
-        with torch.no_grad():
-            model(images)
-        for hook in hooks:
-            hook.remove()
-        self.flops = sum(part.flops(both=True) for part in self.parts)
-
-    def train(self, steps):
-        """So many times all of them."""
-        for _ in range(steps):
-            for part in self.parts:
-                part.backward(part.forward())
-
-
-class Convolution(object):
-    """One layer with an input and a gradient of its output; the first of a model needs no gradient of its input."""
-
-    def __init__(self, name, layer, x, gradient):
-        self.name, self.layer, self.x, self.gradient = name, layer, x, gradient
-        self.wanted = [t for t in (x, layer.weight, layer.bias) if t is not None and t.requires_grad]
-
-    def forward(self):
-        """The output, with its graph."""
-        return self.layer(self.x)
-
-    def backward(self, output, keep=False):
-        """The gradients of input, weight and bias."""
-        import torch
-
-        return torch.autograd.grad(output, self.wanted, self.gradient, retain_graph=keep)
-
-    def flops(self, both=False):
-        """Floating point operations forward; both: with those backward."""
-        each = 2.0 * self.gradient.numel() * self.layer.weight[0].numel()
-        return each * ((3 if self.x.requires_grad else 2) if both else 1)
-
-
-def is_channels_last(tensor):
-    """Whether channels are next to each other in memory."""
-    import torch
-
-    return tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
-
-
-class Products(object):
-    """Square products in one precision, at a size whose calls are long enough to fill the device."""
-
-    def __init__(self, context, precision):
-        self.context, self.precision = context, precision
-        enough, most = (4e-3, 2048) if context.kind == "cpu" else (1e-3, 8192)
-        self.size = 512 if context.kind == "cpu" else 2048
-        while True:
-            self.make()
-            self.train(2)
-            wait(context.device)
-            begun = time.perf_counter()
-            self.train(1)
-            wait(context.device)
-            if time.perf_counter() - begun >= enough or self.size >= most:
-                break
-            self.size *= 2
-        self.flops = 2.0 * self.size ** 3
-
-    def make(self):
-        """The matrices of the size of the moment."""
-        from speed_rates import _product
-
-        self.product = _product(self.context, self.precision, self.size)
-
-    def train(self, steps):
-        """So many products."""
-        from smoke_support import Switched
-        from speed_rates import _settings
-
-        with Switched(*_settings(self.precision == "tf32")):
-            for _ in range(steps):
-                self.product()
-
-
-class Context(object):
-    """What the measurements of `smoke --speed` want to know of a device."""
-
-    def __init__(self, device):
-        import torch
-
-        self.device, self.kind = device, device.type
-        self.hip = bool(getattr(torch.version, "hip", None))
-        self.backend = getattr(torch, device.type, None)
-
-    def precisions(self):
-        """Of products: float32, and on a GPU what it has besides, 8 bits left out."""
-        from speed_rates import _precisions
-
-        if self.kind in ("cpu", "mps"):
-            return ["fp32"]
-        return [name for name in _precisions(self) if name in ("fp32", "tf32", "bf16")]
-
-
 # -- Rounds ------------------------------------------------------------------------------------------------------------
 
 
@@ -439,7 +152,7 @@ class Way(object):
     def warm(self):
         """Once for what is made at the first time, and again to see how many steps make a sample."""
         once = self.time(1)[0]
-        if once < 1.0 or self.device.type != "cpu":
+        if once < 3 * LEAST or self.device.type != "cpu":
             once = self.time(1)[0]
         self.steps = max(1, min(MOST_STEPS, int(math.ceil(LEAST / max(once, 1e-9)))))
 
@@ -447,11 +160,11 @@ class Way(object):
         """(seconds, of them until the program had given all work to the device, CPU seconds of the process)"""
         if self.ready is not None:
             self.ready()
-        wait(self.device)
+        W.wait(self.device)
         cpu, begun = time.process_time(), time.perf_counter()
         self.work(steps)
         given = time.perf_counter()
-        wait(self.device)
+        W.wait(self.device)
         return time.perf_counter() - begun, given - begun, time.process_time() - cpu
 
     def sample(self):
@@ -487,13 +200,8 @@ def rounded(value):
     return float("%.4g" % value)
 
 
-def words(error):
-    """An exception in one line."""
-    return ("%s: %s" % (type(error).__name__, (str(error).splitlines() or [""])[0]))[:200]
-
-
 def ways_of(run, workers, lacking):
-    """(ways by name, products by precision, Plain, Memory); what cannot be measured here is left out, with the reason in `lacking`."""
+    """(ways by name, the objects behind them); what cannot be measured here is left out, the reason is put into `lacking`."""
     T, device = run.T, run.device
     train = run.made()[0]
     ways, made = {}, {}
@@ -505,39 +213,39 @@ def ways_of(run, workers, lacking):
             way.warm()
             ways[name] = way
         except Exception as error:  # out of memory, an operation that a device lacks: the others still say something
-            lacking[name] = words(error)
+            lacking[name] = W.words(error)
 
     def memory(*more):
-        made.setdefault("memory", Memory(T, train, device, more))
-        return (made["memory"] if not more else Memory(T, train, device, more)).train, BATCH, "images/s"
+        made.setdefault("memory", W.Memory(T, train, device, more))
+        return (made["memory"] if not more else W.Memory(T, train, device, more)).train, W.BATCH, "images/s"
 
     def plain(count):
-        made.setdefault("pictures", Pictures(train, T))
-        item = made["plain%d" % count] = Plain(made["pictures"], device, count)
-        return item.train, BATCH, "images/s", {"ready": item.ready}
+        made.setdefault("pictures", W.Pictures(train, T))
+        item = made["plain%d" % count] = W.Plain(made["pictures"], device, count)
+        return item.train, W.BATCH, "images/s", {"ready": item.ready}
 
     def convolutions():
         part = made["memory"]
         images = part.batches.train(part.chunks[0], 0)[0]
-        made["convolutions"] = Convolutions(part.trainer.model, images)
-        return made["convolutions"].train, BATCH, "images/s"
+        made["convolutions"] = W.Convolutions(part.trainer.model, images)
+        return made["convolutions"].train, W.BATCH, "images/s"
 
     attempt("memory", memory)
     attempt("plain", lambda: plain(0))
     if workers:
         attempt("plain-workers", lambda: plain(workers))
-    context = Context(device)
+    context = W.Context(device)
     precisions = context.precisions()
     if "bf16" in precisions:
         attempt("memory-bf16", lambda: memory("--amp", "bf16"))
     if "memory" in ways:
         attempt("convolutions", convolutions)
-        attempt("input-memory", lambda: (made["memory"].load, BATCH, "images/s"))
+        attempt("input-memory", lambda: (made["memory"].load, W.BATCH, "images/s"))
     if "plain" in ways:
-        attempt("input-plain", lambda: (made["plain0"].load, BATCH, "images/s"))
+        attempt("input-plain", lambda: (made["plain0"].load, W.BATCH, "images/s"))
     for precision in precisions:
         def product(precision=precision):
-            item = Products(context, precision)
+            item = W.Products(context, precision)
             return item.train, item.flops / 1e12, "TFLOP/s"
 
         attempt("products-" + precision, product)
@@ -546,17 +254,20 @@ def ways_of(run, workers, lacking):
 
 def rates(run):
     """The task; {"failed": why} where nothing could be measured, for that is no fault of the arithmetic."""
+    strict = switches()
+    put_back(run.found)
     try:
         return measured(run)
     except Exception as error:
-        return {"failed": words(error)}
+        return {"failed": W.words(error)}
+    finally:
+        put_back(strict)
 
 
 def measured(run):
     """Everything that is told."""
     import torch
 
-    put_back(run.found)
     begun, lacking = time.perf_counter(), {}
     room = cores()
     own = torch.get_num_threads()
@@ -568,7 +279,7 @@ def measured(run):
             way.sample()
         rounds += 1
     answer = {
-        "rounds": rounds, "batch": BATCH, "ways": {name: way.told() for name, way in ways.items()}, "lacking": lacking,
+        "rounds": rounds, "batch": W.BATCH, "ways": {name: way.told() for name, way in ways.items()}, "lacking": lacking,
         "cores": room, "threads": {"own": own, "asked": run.options.threads, "tried": tried(run, room, own)},
         "load": {"before": run.load, "after": load_of_machine()}, "build": build(), "gpu": gpu(run.device),
         "kernels": kernels(run, made, ways), "variables": {n: os.environ[n] for n in VARIABLES if os.environ.get(n)},
@@ -578,7 +289,7 @@ def measured(run):
     if workers:
         answer["workers"] = workers
     if "convolutions" in made:
-        answer["flops_per_image"] = made["convolutions"].flops / BATCH
+        answer["flops_per_image"] = made["convolutions"].flops / W.BATCH
     more_of(run, ways, answer)
     answer["measured_seconds"] = round(time.perf_counter() - begun, 2)
     return answer
@@ -626,7 +337,7 @@ def tried(run, room, own):
         return {}
     found = {own: [], other: []}
     try:
-        part = Products(Context(run.device), "fp32")
+        part = W.Products(W.Context(run.device), "fp32")
         for number in range(4):
             for count in found:
                 torch.set_num_threads(count)
