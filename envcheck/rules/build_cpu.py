@@ -37,6 +37,14 @@ def without_cuda(facts: Facts, matrix: Matrix) -> bool | None:
     return True if facts.symptom("torch-without-cuda") else None
 
 
+_WORD = re.compile(r"(?<![\w.])[A-Za-z']{2,20}(?=[ ,.;]|$)")
+
+
+def _sentence(text: str) -> bool:
+    """Words enough for a person who tells this; a list of facts has a name and a value on its line."""
+    return len(_WORD.findall(text)) >= 7
+
+
 def cuda_wanted(facts: Facts) -> tuple[str, ...]:
     """What shows that CUDA was wanted here, most telling first."""
     signs = []
@@ -60,6 +68,9 @@ def cuda_wanted(facts: Facts) -> tuple[str, ...]:
     for text in (*facts.requested, *facts.commands):
         if re.search(r"whl/(?:nightly/)?cu\d{2,3}|\+cu\d{2,3}|cudatoolkit|pytorch-cuda|pytorch-gpu|--gpus", text):
             signs.append(f"it was asked for: {text[:120]}")
+    where = facts.where("torch.cuda_available")
+    if not signs and facts.torch.cuda_available is False and where is not None and _sentence(where.text or ""):
+        signs.append(f'somebody writes: "{(where.text or "").strip()[:120]}"')
     return tuple(dict.fromkeys(signs))
 
 

@@ -194,6 +194,12 @@ def _records(item: Distribution) -> str:
     return f"{item.name} {item.version or ''}: {'; '.join(parts)}"
 
 
+def _of_two_releases(item: Symptom) -> str:
+    if item.details.get("compiled"):
+        return f"torch's Python files ask its compiled part for {item.details['compiled']}, which that does not have"
+    return f"torch's compiled part looks for torch.{item.details['attribute']}, which the Python files beside it do not define"
+
+
 def _what(
     error: LoaderError | None,
     damaged: Symptom | None,
@@ -236,8 +242,8 @@ def _what(
         return (
             "The files of torch do not belong together: they come from two releases",
             (
-                f"torch's compiled part looks for torch.{part.details['attribute']}, which the Python files beside it do not define: they are of "
-                "another release. An update that was interrupted, or two installers writing to one directory, leave such a mixture."
+                f"{_of_two_releases(part)}: they are of another release. An update that was interrupted, two installers that write to one "
+                "directory, or another torch's libraries on the path (PYTHONPATH, LD_LIBRARY_PATH, a module of the cluster) make such a mixture."
             ),
         )
     if part is not None:

@@ -389,6 +389,13 @@ _TOOLKIT = (
         r"|environment variable CUDA_HOME is undefined|Failed to find the CUDA toolkit|CUDA_TOOLKIT_ROOT_DIR not found"
         r"|unable to compile CUDA op",
     ),
+    # Many a setup.py asks `CUDA_HOME + "/bin/nvcc"` for its version: torch.utils.cpp_extension.CUDA_HOME is None without a toolkit.
+    Signature(
+        "cuda-toolkit-missing",
+        ("'nonetype' and 'str'",),
+        r"(?:/nvcc\b|\bCUDA_HOME\b)[\s\S]{0,500}?unsupported operand type\(s\) for \+: 'NoneType' and 'str'",
+        before=5,
+    ),
     Signature(
         "cuda-headers-missing",
         (
@@ -411,7 +418,7 @@ _TOOLKIT = (
     Signature(
         "nvcc-arch-unsupported",
         ("unsupported gpu architecture", "is not defined for option 'gpu-architecture'", "unknown cuda arch"),
-        r"nvcc fatal\s{0,4}:\s{0,4}(?:Unsupported gpu architecture '(?P<arch>compute_\w{2,5})'"
+        r"nvcc fatal\s{0,4}:\s{0,4}(?:Unsupported gpu architecture '(?P<arch>compute_\w{2,5})(?:'|\s|$)"
         r"|Value '(?P<value>\w{2,12})' is not defined for option 'gpu-architecture')|Unknown CUDA arch \((?P<name>[^)\n]{1,20})\)",
     ),
     Signature(

@@ -372,9 +372,12 @@ _IMPORTS = (
     # The compiled part of torch looks names up in the Python part beside it: torch/csrc/Module.cpp, THPModule_initExtension.
     Signature(
         "torch-parts-differ",
-        ("_c._initextension(",),
+        ("_c._initextension(", "module 'torch._c' has no attribute"),
         r"_C\._initExtension\([^\n]{0,60}\n(?:[^\n]{0,200}\n){0,4}?[^\n]{0,60}AttributeError: (?:partially initialized )?"
-        r"module 'torch' has no attribute '(?P<attribute>\w{1,60})'",
+        r"module 'torch' has no attribute '(?P<attribute>\w{1,60})'"
+        r"|packages[\\/]torch[\\/](?:\w{1,40}[\\/]){0,3}\w{1,40}\.py\", line \d{1,5}, in <module>\n[^\n]{0,300}\n(?:[ \t~^]{1,200}\n)?"
+        r"[^\n]{0,40}AttributeError: module 'torch\._C' has no attribute '(?P<compiled>\w{1,60})'",
+        before=4,
         after=5,
     ),
     Signature(

@@ -198,7 +198,8 @@ _1114 = (
 )
 _182 = (
     r"The operating system cannot run %1|Операционная система не может запустить %1|操作系统无法运行 %1"
-    r"|Das Betriebssystem kann %1 nicht ausf.hren|Le syst.me d.exploitation ne peut pas ex.cuter %1"
+    r"|Das Betriebssystem kann %1 nicht ausf.hren|Le syst.me d.exploitation ne peut pas ex.cuter %1|O sistema operacional n.o pode executar %1"
+    r"|El sistema operativo no puede ejecutar %1|Il sistema operativo non . in grado di eseguire %1|作業系統無法執行 %1"
 )
 
 
