@@ -40,6 +40,8 @@ BLOCKING = {
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "every tensor is allocated by the driver, which stops the GPU",
 }
 HOLD_BACK = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+FOR_EQUAL_BITS = "MKL_CBWR"
+"""Products are several times slower under it, and whoever sets it wants that."""
 
 
 def judge_rates(
@@ -120,6 +122,8 @@ def _by_rules(facts: Facts, stage: dict[str, Any]) -> Iterator[Finding]:
     from envcheck.rules.base import evaluate
 
     for finding in evaluate(facts, load(), performance.RULES).findings:
+        if finding.rule == "cpu-slow" and FOR_EQUAL_BITS in stage.get("variables", {}):
+            continue
         reasons = _reasons(stage) if finding.rule == "cpu-slow" else []
         if reasons:  # the build or a variable says why: then it is more than a guess
             seen = "; ".join((finding.seen, *reasons))
@@ -135,7 +139,7 @@ def _reasons(stage: dict[str, Any]) -> list[str]:
         told.append("this build of torch has no library for matrix products (MKL, OpenBLAS)")
     if build.get("openmp") is False:
         told.append("this build of torch has no OpenMP")
-    return told + _limits(stage)
+    return told + [limit for limit in _limits(stage) if limit.startswith("MKL_ENABLE_INSTRUCTIONS")]
 
 
 def _limits(stage: dict[str, Any]) -> list[str]:
@@ -239,6 +243,10 @@ def _load(stage: dict[str, Any]) -> str:
 def _unexplained(stage: dict[str, Any], device: str) -> list[str]:
     """What no healthy machine is known to show, although nothing that was measured says why."""
     ratio, share = stage.get("ratio", {}).get("median"), _of_convolutions(stage)
+    tried = stage.get("threads", {}).get("tried", {})
+    own = tried.get(str(stage.get("threads", {}).get("own")))
+    if own and max(tried.values()) >= GAIN * own:  # no finding: the CPU was not idle before
+        return ["Another number of threads seems faster, but others used the CPU before."]
     if ratio is not None and ratio < NOT_SLOWER:
         return [
             f"The pipeline in memory runs at {ratio:.2f} x the plain loop, which does more: no reason was measured."
@@ -282,7 +290,8 @@ def _of_products(stage: dict[str, Any], rate: float) -> list[str]:
     if products is None or "flops_per_image" not in stage:
         return []
     share = rate * stage["flops_per_image"] / 1e12 / products["median"]
-    return [f"{100 * share:.2g} % of {precision} products ({1000 * products['median']:.4g} GFLOP/s)"]
+    percent = f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.1g}"
+    return [f"{percent} % of {precision} products ({1000 * products['median']:.4g} GFLOP/s)"]
 
 
 def _of_table(facts: Facts) -> list[str]:

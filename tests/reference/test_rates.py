@@ -100,6 +100,7 @@ HEALTHY: dict[str, tuple[Any, ...]] = {
     "one thread, as asked": (stage(280.0, 180.0, 450.0, threads={"own": 1, "asked": 1, "tried": {}}),),
     "OMP_NUM_THREADS that costs little": (stage(variables={"OMP_NUM_THREADS": "6"}, **{**WITH_16, "threads": {"own": 6, "asked": 0, "tried": {"6": 0.50, "8": 0.62}}}),),
     "held to AVX2": (stage(330.0, 240.0, 480.0, products={"fp32": 0.14}, variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}),),
+    "products of equal bits": (stage(products={"fp32": 0.03}, variables={"MKL_CBWR": "COMPATIBLE"}),),
     "without oneDNN, as asked": (stage(200.0, 170.0, 260.0, kernels={"name": "oneDNN", "there": True, "on": False, "asked_off": True}),),
     "other processes, which took no time from this one": (stage(), "cpu", XEON, 60.0),
     "Apple, whose products run in another unit": (
@@ -160,6 +161,7 @@ FAULTS: dict[str, tuple[tuple[Any, ...], str, str]] = {
         (stage(30.0, 28.0, 60.0, products={"fp32": 0.008}, build={"debug": False, "blas": None, "mkl": False, "onednn": True, "openmp": True}),),
         "cpu-slow", "% of what it can give at most",
     ),
+    "MKL held to old instructions": ((stage(60.0, 55.0, 120.0, products={"fp32": 0.03}, variables={"MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}),), "cpu-slow", "% of what it can give at most"),
     "a debug build": ((stage(90.0, 80.0, 400.0, build={**stage()["build"], "debug": True}),), "reference-slow", "debug build"),
     "oneDNN off": ((stage(200.0, 170.0, 260.0, kernels={"name": "oneDNN", "there": True, "on": False, "asked_off": False, "rate_on": 850.0}),), "reference-slow", "3.3 times as fast"),
     "cuDNN off": ((on_gpu(*H200, kernels={"name": "cuDNN", "there": True, "on": False, "asked_off": False, "rate_on": 600000.0}), "cuda:0"), "reference-slow", "cuDNN is switched off"),
@@ -216,12 +218,13 @@ def test_the_cause_of_a_slow_gpu_is_named_beside_it() -> None:
         ((on_gpu(*H200), "cuda:0", XEON, 1.0, under_load(*H200, utilization_before=80.0)), "another process used 80 % of cuda:0"),
         ((on_gpu(*H200, ways={}, lacking={"memory": "OutOfMemoryError: CUDA out of memory"}), "cuda:0"), "OutOfMemoryError"),
         (({"failed": "RuntimeError: no"},), "RuntimeError: no"),
+        ((stage(threads={"own": 1, "asked": 0, "tried": {"1": 0.1, "2": 0.2}}), "cpu", XEON, 40.0), "Another number of threads seems faster"),
         ((stage(memory=270.0),), "runs at 0.90 x the plain loop"),
         ((stage(memory=540.0, convolutions=6000.0),), "11 times as long as its convolutions alone"),
         ((stage(products={"fp32": 0.03}),), "% of what it can give at most"),
         ((stage(kernels={"name": "oneDNN", "there": False, "on": True, "asked_off": False}),), "no oneDNN"),
     ],
-    ids=["own share", "others", "unsteady", "GPU shared", "out of memory", "failed", "slower than plain", "far from its convolutions", "slow CPU", "no oneDNN"],
+    ids=["own share", "others", "unsteady", "GPU shared", "out of memory", "failed", "threads beside others", "slower than plain", "far from its convolutions", "slow CPU", "no oneDNN"],
 )  # fmt: skip
 def test_what_cannot_be_trusted_or_explained_is_skipped_and_no_warning(case: tuple[Any, ...], words: str) -> None:
     findings, skipped, status, text = judged(*case)
