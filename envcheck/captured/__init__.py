@@ -16,6 +16,7 @@ from envcheck.captured import (
     osinfo,
     own,
     packages,
+    proposals,
     prose,
     repl,
     smi,
@@ -61,7 +62,7 @@ def read(texts: Iterable[tuple[str, str | bytes]]) -> Facts:
             continue
         doc = document(name, data)
         drafts.append(doc.draft)
-        found_here = recognise(doc.searchable(), source=name, present=doc.present)
+        found_here = proposals.reported(doc, recognise(doc.searchable(), source=name, present=doc.present))
         symptoms.extend(found_here)
         prose.unavailable(doc)
         prose.without_cuda(doc)

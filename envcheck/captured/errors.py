@@ -17,11 +17,11 @@ MAX_ERRORS = 5
 _ERROR = Regex(
     r"^[\sE|>*-]{0,24}(?:\[\w{1,10}\d{0,4}\]:?\s?)?(?:\d{4}-\d\d-\d\d.{0,40}?)?(?:[A-Za-z_][\w.]{0,100}\.)?[A-Z]\w{0,60}(?:Error|Exception)\b(?:: .|:$|$| Traceback)"
     r"|^\s{0,8}(?:ERROR|FATAL|CRITICAL|Fatal Python error|error|Fatal error|fatal error)\b:? \S"
-    r"|\bERROR: \S|Segmentation fault|\(core dumped\)|^\s{0,8}(?:Aborted|Killed|Bus error|Illegal instruction)\b|SIGSEGV|SIGABRT|SIGILL|exit(?:ed with)? code:? -?(?:6|9|11|134|137|139)\b"
+    r"|\bERROR: \S|Segmentation fault|\b[Ss]eg[Ff]ault(?:s|ed)?\b|symbol lookup error: \S|\(core dumped\)|^\s{0,8}(?:Aborted|Killed|Bus error|Illegal instruction)\b|SIGSEGV|SIGABRT|SIGILL|exit(?:ed with)? code:? -?(?:6|9|11|134|137|139)\b"
     r"|terminate called after throwing|\bINTERNAL ASSERT FAILED|Assertion .{1,200} failed|\u00d7 No solution found"
 )
 _NEEDLES = (
-    "error", "exception", "fatal", "critical", "segmentation fault", "core dumped", "aborted", "killed", "bus error", "illegal instruction", "sigsegv", "sigabrt", "sigill", "exit code",
+    "error", "exception", "fatal", "critical", "segmentation fault", "segfault", "symbol lookup error", "core dumped", "aborted", "killed", "bus error", "illegal instruction", "sigsegv", "sigabrt", "sigill", "exit code",
     "exited with", "terminate called", "assert", "no solution found",
 )  # fmt: skip
 _HARMLESS = Regex(

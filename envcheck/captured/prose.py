@@ -31,7 +31,7 @@ _ELSEWHERE = (
 )
 _OTHER_MACHINE = Regex(rf"\b(?:{_ELSEWHERE})\b", re.IGNORECASE)
 _OTHER_VERSION = Regex(
-    rf"\b(?:{_ELSEWHERE}|requires?|required|needs?|needed|older|newer|later|earlier|before|since|until|upgrad\w{{0,6}}"
+    rf"\b(?:{_ELSEWHERE}|trained with|requires?|required|needs?|needed|older|newer|later|earlier|before|since|until|upgrad\w{{0,6}}"
     r"|downgrad\w{0,6}|updat\w{0,6}|install\w{0,8}|switch\w{0,6}|chang\w{0,6}|try|tried|fixed|solved|should|must|could"
     r"|would)\b|[<>]=?\s?\d|~=|https?://",
     re.IGNORECASE,
@@ -73,8 +73,21 @@ _FALSE = Regex(
     # The other back ends have a function of that name, too.
     r"(?<!mps\.)(?<!xpu\.)(?<!nccl\.)(?<!npu\.)(?<!distributed\.)(?<![a-z_])is_available(?:\(\))?[^\n.!?;]{0,50}?\bfalse\b"
     r"|\bfalse\b[^\n.!?;]{0,30}\bcuda\.is_available"
-    r"|\bcuda (?:device )?(?:is )?(?:not available|unavailable|not avaliable)\b",
+    r"|\bcuda (?:device )?(?:is )?(?:not available|unavailable|not avaliable)\b"
+    # The start-up check of the Stable Diffusion web UI and of what was made from it.
+    r"|\btorch is not able to use gpu\b",
     re.IGNORECASE,
+)
+_TRAINED = Regex(
+    rf"\btrained with torch {values.VERSION}\S{{0,20}}, yours is (?P<version>{values.VERSION}(?:\+[a-z0-9.]{{2,12}})?)",
+    re.IGNORECASE,
+)
+_FALSE_NEEDLES = (
+    "is_available",
+    "cuda is not available",
+    "cuda not available",
+    "cuda device is not ava",
+    "torch is not able to use gpu",
 )
 _TWO_SIDED = Regex(
     r"\b(?:true|if|whether|unless|should|would|could|expect\w{0,3}|before|previously|used to|no longer|instead of|rather than)\b"
@@ -89,9 +102,7 @@ def unavailable(doc: Document) -> None:
     """ "torch.cuda.is_available() always gives me False", "CUDA is not available", in whatever language around it."""
     if doc.draft.values.get("torch.cuda_available"):
         return
-    for index in doc.find("is_available", "cuda is not available", "cuda not available", "cuda device is not ava")[
-        :MAX_LINES
-    ]:
+    for index in doc.find(*_FALSE_NEEDLES)[:MAX_LINES]:
         line = doc.lines[index]
         if doc.data[index] == 1 or len(line) > MAX_LENGTH:
             continue
@@ -115,6 +126,10 @@ def without_cuda(doc: Document) -> None:
 def parse(doc: Document) -> None:
     """Fills in what nothing else in the text says."""
     _jetson(doc)
+    for index in doc.find("trained with torch")[:1]:
+        match = _TRAINED.search(doc.lines[index][:MAX_LENGTH])
+        if match:  # what a checkpoint was made with, and what reads it: pyannote.audio
+            doc.put("torch.version", values.torch_version(match["version"]), index, NOTED)
     if not any(doc.draft.lists.get(name) for name in ("nvidia.gpus", "amd.gpus", "intel.gpus")):
         _gpu(doc)
     if not _lists_torch(doc):

@@ -266,9 +266,9 @@ class LoaderError:
     @property
     def needs(self) -> str | None:
         """Family of what is missing: "nccl", "torch", "libstdc++" ..."""
-        if self.symbol:
-            return symbol_owner(self.symbol)
-        return family_of_file(self.library)
+        owner = symbol_owner(self.symbol) if self.symbol else "unknown"
+        # A name of nobody known: the version that the loader asks for names the library ("version libcudnn_ops_infer.so.8").
+        return owner if owner != "unknown" else family_of_file(self.library) or (owner if self.symbol else None)
 
     @property
     def owner(self) -> str:

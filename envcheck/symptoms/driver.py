@@ -385,7 +385,9 @@ _BUSY_OR_BROKEN = (
             "uncorrectable nvlink",
             "double bit ecc",
         ),
-        r"uncorrectable (?:NVLink|ECC) error|ECCUncorrectable|ECC_UNCORRECTABLE|Double Bit ECC",
+        # The runtime's own words; that there are such errors, anybody may write.
+        r"uncorrectable ECC error encountered|uncorrectable NVLink error detected|ECCUncorrectable|ECC_UNCORRECTABLE"
+        r"|Double Bit ECC",
     ),
     Signature("xid", ("nvrm: xid", "xid ("), r"Xid \([^)\n]{1,80}\):? (?P<xid>\d{1,3})\b"),
     Signature(

@@ -84,6 +84,19 @@ CASES = [
     ("Go's stat", "container-device-missing", "Error response from daemon: lstat /dev/nvidia-uvm: no such file or directory"),
     ("crun", "container-device-missing", "Error: crun: error stat'ing file `/dev/nvidia-modeset`: No such file or directory"),
     ("Apptainer on a node without a driver", "nvidia-driver-not-loaded", "INFO:    Could not find any nv files on this host!\nRuntimeError: No CUDA GPUs are available"),
+    # --- the loader
+    (
+        "a name of nobody known, asked of a library by its version",
+        "library-path-shadowing",
+        'python: symbol lookup error:  "../envs/a/lib/python3.10/site-packages/torch/lib/../../nvidia/cudnn/lib/libcudnn_cnn_infer.so.8: undefined symbol: '
+        '_Z9some_testRKi, version libcudnn_ops_infer.so.8"',
+    ),
+    # --- a pull request that shows the error itself
+    (
+        "pasted output in a proposal",
+        "gpu-hardware-fault",
+        "fix(train): retry when a GPU fails\nRuntimeError: CUDA error: uncorrectable ECC error encountered",
+    ),
     # --- in sentences
     (
         "a Jetson in prose",
@@ -123,6 +136,13 @@ NEAR = [
     ("is_available in a condition", "jetson-generic-wheel", "On my Jetson Nano the script asks if torch.cuda.is_available() is False and then stops."),
     ("a Jetson among other boards", "jetson-generic-wheel", "This supports boards such as Jetson Nano; here torch.cuda.is_available() returns False on an RTX 3060."),
     ("MIG and a count that fits", "mig", "We migrate only one GPU node per day; is MIG worth it?"),
+    ("ECC errors in general", "gpu-hardware-fault", "the driver remaps rows when uncorrectable ECC errors pile up, see the manual"),
+    (
+        "a pull request about an error",
+        "fabric-manager-not-running",
+        "feat(init): clearer words\nThis PR catches the case where cuInit fails with CUDA_ERROR_SYSTEM_NOT_READY and says what to do.",
+    ),
+    ("a wish for a feature", "illegal-memory-access", "[Feature] Please retry the step after an illegal memory access was encountered in one of the workers"),
     ("a percentage", "library-path-shadowing", "loss fell by 20%20 of the runs"),
 ]
 
@@ -143,6 +163,18 @@ def test_name_and_architecture_of_one_amd_card_are_one_card() -> None:
     """A card named by its model in one line and by its gfx name in another."""
     report = judge("I have a Radeon RX 580, which is gfx803.\nRuntimeError: HIP error: no kernel image is available for execution on the device")
     assert [(g.name, g.gfx) for g in report.facts.amd.gpus or ()] == [("Radeon RX 580", "gfx803")]
+
+
+def test_what_a_checkpoint_was_made_with_is_not_this_torch() -> None:
+    """pyannote.audio prints both, the old one first."""
+    report = judge("Model was trained with torch 1.9.0+cu111, yours is 2.6.0+cu124. Bad things might happen.\nRuntimeError: No CUDA GPUs are available")
+    assert report.facts.torch.version == "2.6.0+cu124"
+
+
+def test_a_check_at_start_that_finds_no_gpu_is_no_healthy_machine() -> None:
+    """The web UI's own check says what torch.cuda.is_available() would."""
+    text = "RTX 3080\nNVIDIA-SMI 528.24 Driver Version: 528.24 CUDA Version: 12.0\nTorch is not able to use GPU; add --skip-torch-cuda-test"
+    assert judge(text).facts.torch.cuda_available is False
 
 
 def test_the_release_that_refuses_the_gpu_is_quoted() -> None:
