@@ -171,6 +171,8 @@ class NvidiaGpu(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ecc_uncorrected_total: int | None = None
     remapped_rows_pending: bool | None = None
     retired_pages_pending: bool | None = None
+    recovery_action: str | None = None
+    """What the driver asks for before the GPU can be used again: "None" (nothing), "Reset", "Reboot" (R565 and newer)."""
     persistence: bool | None = None
     power_draw: float | None = None
     power_limit: float | None = None
@@ -250,6 +252,8 @@ class KernelEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: int | None = None
     text: str | None = None
     line: int | None = None
+    age: float | None = None
+    """Seconds from the line to the reading of the log, without those of suspend; only on a live machine."""
 
 
 class Nvidia(Struct, frozen=True, kw_only=True, omit_defaults=True):

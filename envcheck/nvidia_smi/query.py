@@ -9,7 +9,17 @@ from typing import Any
 from envcheck.facts import NvidiaGpu
 from envcheck.lazy import Regex
 from envcheck.nvidia_smi.text import clean_lines
-from envcheck.nvidia_smi.units import broken, compute_mode, display_bus_id, integer, number, size, word, yes
+from envcheck.nvidia_smi.units import (
+    broken,
+    compute_mode,
+    display_bus_id,
+    integer,
+    number,
+    recovery_action,
+    size,
+    word,
+    yes,
+)
 
 _Convert = Callable[[str], Any]
 
@@ -37,6 +47,7 @@ _FIELDS: dict[str, tuple[str, _Convert]] = {
     "ecc.errors.uncorrected.aggregate.total": ("ecc_uncorrected_total", integer),
     "retired_pages.pending": ("retired_pages_pending", yes),
     "remapped_rows.pending": ("remapped_rows_pending", yes),
+    "gpu_recovery_action": ("recovery_action", recovery_action),
     "persistence_mode": ("persistence", yes),
     "power.draw": ("power_draw", number),
     "power.draw.average": ("power_draw", number),

@@ -46,6 +46,12 @@ def word(cell: str | None) -> str | None:
     return None if text in BROKEN else text
 
 
+def recovery_action(cell: str | None) -> str | None:
+    """What the driver asks for: "None" (nothing has to be done, unlike not known), "Reset", "Reboot"."""
+    text = (cell or "").strip().strip("[]").strip()
+    return "None" if text.lower() == "none" else word(cell)
+
+
 def yes(cell: str | None) -> bool | None:
     """True for "Yes", "Enabled", "On", "Active", "1"; False for their opposites; None else. "Enabled*" is "Enabled"."""
     text = (word(cell) or "").rstrip("*").lower()

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+import msgspec
+
 from envcheck.facts import KernelEvent
 from envcheck.lazy import Regex
 
@@ -91,3 +93,16 @@ def kmsg_messages(text: str) -> str:
         micros = int(match.group(3))
         lines.append(f"[{micros // 1_000_000:5d}.{micros % 1_000_000:06d}] {match.group(4)}")
     return "\n".join(lines)
+
+
+_SINCE_START = Regex(r"^\[\s*(\d+\.\d+)\]")
+
+
+def with_ages(events: tuple[KernelEvent, ...], now: float | None) -> tuple[KernelEvent, ...]:
+    """The events with how long ago they were, `now` being seconds since the start as the log counts them."""
+    result = []
+    for event in events:
+        stamp = _SINCE_START.match(event.text or "")
+        age = now - float(stamp[1]) if stamp and now is not None else None
+        result.append(msgspec.structs.replace(event, age=round(age, 1)) if age is not None and age >= 0 else event)
+    return tuple(result)

@@ -6,7 +6,7 @@ import os
 import time
 
 from envcheck.facts import Facts, Outcome, ProbeRun
-from envcheck.outputs.kernel_log import kmsg_messages, parse_kernel_log
+from envcheck.outputs.kernel_log import kmsg_messages, parse_kernel_log, with_ages
 from envcheck.probes.compilers import which
 from envcheck.probes.host import Host
 
@@ -24,7 +24,15 @@ def probe(host: Host) -> Facts:
     if text is None:
         skipped = Outcome(status="skipped", detail="the kernel log may not be read by this user")
         return Facts(probes=(ProbeRun(name="kernel-log", outcome=skipped),))
-    return Facts(kernel_events=parse_kernel_log(kmsg_messages(text)))
+    return Facts(kernel_events=with_ages(parse_kernel_log(kmsg_messages(text)), since_start(host)))
+
+
+def since_start(host: Host) -> float | None:
+    """Seconds since the start of the kernel by the clock of its log, which stands still in suspend."""
+    if host.real and host.platform == "linux":
+        return time.monotonic()
+    words = (host.text("/proc/uptime") or "").split()
+    return float(words[0]) if words and words[0].replace(".", "", 1).isdigit() else None
 
 
 def read_kmsg(host: Host) -> str | None:
@@ -60,7 +68,9 @@ def read_journal(host: Host) -> str | None:
     program = which(host, "journalctl") if host.real else None
     if program is None or not any(_readable(host, place) for place in _JOURNALS):
         return None
-    done = host.run([program, "-k", "-b", "-q", "--no-pager", "-o", "short", "-n", "5000"], timeout=host.timeout)
+    done = host.run(
+        [program, "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "5000"], timeout=host.timeout
+    )
     return done.stdout if done.ok else None
 
 

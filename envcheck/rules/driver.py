@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from envcheck.rules import driver_gpu, driver_match, driver_state, driver_version, driver_visible
+from envcheck.rules import driver_fault, driver_gpu, driver_match, driver_state, driver_version, driver_visible
 from envcheck.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
-    *driver_gpu.RULES[:1],  # a broken card comes before all that it causes
+    *driver_fault.RULES,  # a broken card comes before all that it causes
     *driver_state.RULES,
     *driver_match.RULES,
     *driver_version.RULES,
-    *driver_gpu.RULES[1:],
+    *driver_gpu.RULES,
     *driver_visible.RULES,
 )

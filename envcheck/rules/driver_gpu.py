@@ -1,16 +1,16 @@
-"""The GPU itself and who may use it: fabric, unknown errors, compute mode, faults, MIG, visible devices, the CPU."""
+"""The GPU itself and who may use it: fabric, unknown errors, compute mode, the CPU."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from envcheck.facts import Facts, Symptom
+from envcheck.facts import Facts
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, Unknown, rule
-from envcheck.rules.driver_signs import at, cuda_code, quoted, sign, signs
+from envcheck.rules.driver_signs import at, cuda_code, quoted, sign
 
 _CUDA_STARTS = ("cuda-unknown-error", "smoke-failed", "driver-too-old", "cuda-visible-devices", "container-no-gpu")
 
@@ -217,144 +217,6 @@ def gpu_exclusive_mode(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
     )
 
 
-# Source: NVIDIA "XID Errors" (deploy/xid-errors): what the driver says that each number mostly means.
-_HARDWARE_XIDS = {
-    48: "double-bit ECC error",
-    61: "internal micro-controller fault",
-    62: "internal micro-controller halt",
-    63: "row remapping or page retirement recorded",
-    64: "row remapping or page retirement failed",
-    74: "NVLink error",
-    79: "the GPU has fallen off the bus",
-    92: "high rate of single-bit ECC errors",
-    94: "contained ECC error",
-    95: "uncontained ECC error",
-    110: "security fault",
-    119: "the GPU's firmware (GSP) does not answer",
-    120: "error in the GPU's firmware (GSP)",
-    140: "unrecovered ECC error",
-    154: "the GPU needs a reset",
-}
-APPLICATION_XIDS = {
-    13: "graphics engine exception",
-    31: "memory page fault",
-    43: "GPU stopped processing",
-    45: "preemptive cleanup",
-    68: "video processor exception",
-    69: "graphics engine class error",
-}
-
-
-def xids(facts: Facts) -> Iterator[tuple[int, str, int | None]]:
-    """(number, line of text, place) of every Xid in the kernel log or the paste."""
-    seen = set()
-    for event in facts.kernel_events or ():
-        if event.kind == "xid" and event.code is not None:
-            seen.add((event.code, event.line))
-            yield event.code, event.text or f"Xid {event.code}", event.line
-    for item in signs(facts, "xid"):
-        number = int(item.details.get("xid", "0"))
-        if (number, item.line) not in seen:
-            yield number, item.text, item.line
-
-
-@rule(
-    "gpu-hardware-fault",
-    "driver",
-    "The GPU has a hardware fault.",
-    explains=(
-        *_CUDA_STARTS,
-        "nvidia-driver-not-loaded",
-        "driver-cannot-init-gpu",
-        "nvidia-smi-hangs",
-        "illegal-memory-access",
-        "nccl-timeout",
-        "nccl-network",
-        "gpu-exclusive-mode",
-        "wrong-results",
-    ),
-)
-def gpu_hardware_fault(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """ECC errors, a card off the bus, Xids that mean hardware."""
-    fault = next(((n, t, where) for n, t, where in xids(facts) if n in _HARDWARE_XIDS), None)
-    text = sign(facts, "ecc-error", "gpu-lost")
-    gpu = next(
-        (
-            g
-            for g in facts.nvidia.gpus or ()
-            if (g.ecc_uncorrected or 0) > 0 or g.remapped_rows_pending or g.retired_pages_pending or _broken(g.error)
-        ),
-        None,
-    )
-    if fault is None and text is None and gpu is None and facts.nvidia.smi_error != "gpu-lost":
-        return
-    number = fault[0] if fault else None
-    line = min((x for x in (fault[2] if fault else None, at(text)) if x is not None), default=None)
-    yield rule.finding(
-        "error",
-        title=f"The GPU has a hardware fault: Xid {number}, {_HARDWARE_XIDS[number]}." if number else "",
-        seen=quoted(
-            text,
-            f'"{fault[1]}"' if fault and (text is None or fault[1] != text.text) else None,
-            _gpu_state(gpu) if gpu else None,
-            quoted(sign(facts, "pcie-fatal")) or None,
-        ),
-        why=(
-            "Such errors come from the card, its memory, its power or its slot (PCIe), not from Python packages or "
-            "their versions."
-        ),
-        remedy=_fault_remedy(number, text, facts),
-        confidence="likely" if number in (119, 120) else "certain",
-        otherwise="GSP time-outs are at times a fault of the driver release: try a newer one of the branch first."
-        if number in (119, 120)
-        else "",
-        line=line or driver_signs.line_of(facts, "nvidia.gpus", "nvidia.smi_error"),
-    )
-
-
-def _broken(error: str | None) -> bool:
-    return bool(error) and any(
-        word in (error or "").lower() for word in ("lost", "err!", "unknown error", "requires reset")
-    )
-
-
-def _gpu_state(gpu: object) -> str:
-    found = []
-    for name in ("ecc_uncorrected", "remapped_rows_pending", "retired_pages_pending", "error"):
-        value = getattr(gpu, name)
-        if value:
-            found.append(f"{name.replace('_', ' ')}: {value}")
-    return f"GPU {getattr(gpu, 'index', '')}: " + ", ".join(found)
-
-
-def _fault_remedy(number: int | None, text: Symptom | None, facts: Facts) -> Remedy:
-    bus = number == 79 or (text is not None and text.kind == "gpu-lost") or facts.nvidia.smi_error == "gpu-lost"
-    if bus:
-        return Remedy(
-            text="Power the machine off completely and on again. Then check temperature, power supply and its "
-            "cables, riser and slot (reseat the card); lower the power limit to see whether power is the cause; "
-            "test the card in another machine.",
-            commands=(
-                "sudo dmesg | grep -i -e xid -e aer",
-                "nvidia-smi -q -d TEMPERATURE,POWER",
-                "nvidia-smi -q -d PERFORMANCE",
-            ),
-        )
-    if number in (119, 120):
-        return Remedy(
-            text=(
-                "Power the machine off completely and on again, and install a newer driver of the branch; if it "
-                "comes back, have the card checked."
-            ),
-            commands=("sudo dmesg | grep -i xid", "nvidia-smi"),
-        )
-    return Remedy(
-        text="Run the job on another GPU or node and report this one to its administrator. The owner resets the GPU "
-        "(or reboots), reads the ECC counters and has the card replaced if the errors come back.",
-        commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "sudo nvidia-smi --gpu-reset -i 0"),
-    )
-
-
 # Consumer and server lines that have had AVX2 from their first model on; Pentium and Celeron of the same years had not.
 _AVX2_CPUS = re.compile(
     r"\b(?:Ryzen|EPYC|Threadripper|Core(?:\(TM\))? Ultra)\b|\b1[0-5]th Gen Intel\(R\) Core|\bi[3579]-(?:[4-9]\d{3}|1\d{4})"
@@ -466,7 +328,6 @@ def _slow_without_avx(rule: Rule, facts: Facts) -> Finding:
 
 
 RULES: tuple[Rule, ...] = (
-    gpu_hardware_fault,
     fabric_manager_not_running,
     nvidia_uvm_missing,
     cuda_unknown_error,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck.facts import Facts, Symptom
@@ -9,8 +10,8 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive
 from envcheck.rules.base import Rule, rule
-from envcheck.rules.driver_gpu import APPLICATION_XIDS, xids
 from envcheck.rules.driver_signs import at, detail, only_past, quoted, sign
+from envcheck.rules.driver_xids import APPLICATION_XIDS, hardware_xids, xids
 
 
 @rule(
@@ -118,6 +119,9 @@ def nondeterministic_op(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
     )
 
 
+_LAUNCH = re.compile(r"unspecified launch failure|launch_?fail", re.IGNORECASE)
+
+
 @rule(
     "illegal-memory-access",
     "runtime",
@@ -127,15 +131,17 @@ def nondeterministic_op(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
 def illegal_memory_access(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA's errors 700 and kin, ROCm's memory access fault, and the Xids that a program causes."""
     text = sign(facts, "illegal-access", "gpu-memory-fault")
-    xid = next(((n, t, line) for n, t, line in xids(facts) if n in APPLICATION_XIDS), None)
+    xid = next((x for x in xids(facts) if x.number in APPLICATION_XIDS), None)
     if text is None and (xid is None or sign(facts, "label-assert", "device-assert") is not None):
         return
+    if xid is None and text is not None and _LAUNCH.search(text.text) and hardware_xids(facts):
+        return  # "unspecified launch failure" says only that the kernel did not end well; the driver says why
     yield rule.finding(
         "note" if only_past(facts, text) else "error" if text is not None else "warning",
         seen=quoted(
             text,
-            f'"{xid[1]}" ({APPLICATION_XIDS[xid[0]]}: caused by a program)'
-            if xid and (text is None or xid[1] != text.text)
+            f'"{xid.text}" ({APPLICATION_XIDS[xid.number]}: caused by a program)'
+            if xid and (text is None or xid.text != text.text)
             else None,
         ),
         why="The error shows up at a later call than the one that caused it, and it ends the CUDA context: the "
@@ -148,7 +154,7 @@ def illegal_memory_access(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
             "If it wanders through the program and comes with every workload: rebuild the extensions for this "
             "torch, try another torch release, and look for ECC or bus errors in dmesg."
         ),
-        line=at(text) or (xid[2] if xid else None),
+        line=at(text) or (xid.line if xid else None),
     )
 
 

@@ -30,6 +30,8 @@ class Card:
     uncorrected: int | None = None
     uncorrected_total: int | None = None
     remap_pending: bool = False
+    recovery: str | None = None
+    """What the driver asks for, None before R565: "None", "Reset", "Reboot"."""
     fabric: str = "N/A"
     addressing: str = "HMM"
     pcie: tuple[int, int, int, int] = (4, 4, 16, 16)
@@ -231,6 +233,8 @@ def report(cards: Sequence[Card], *, driver: str = "550.127.08", cuda: str | Non
             entry(2, "FB Memory Usage")
             entry(3, "Total", f"{memory} MiB")
             entry(3, "Used", "13 MiB")
+        if card.recovery is not None:
+            entry(1, "GPU Recovery Action", card.recovery)
         entry(1, "Driver Model")
         entry(2, "Current", card.persistence if card.persistence in ("WDDM", "TCC") else "N/A")
         entry(1, "Minor Number", 0)

@@ -276,6 +276,7 @@ def _secure_boot(tree: Tree) -> None:
 
 def _xid79(tree: Tree) -> None:
     tree.system()
+    tree.write("/proc/uptime", "3609.94 7100.11\n")
     tree.nvidia("550.127.08")
     tree.write("/dev/kmsg", "4,900,9000000,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.127.08\n3,912,9941852,-;NVRM: Xid (PCI:0000:01:00): 79, pid=1234, GPU has fallen off the bus.\n")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from envcheck.outputs.apple import parse_ioreg, parse_sw_vers, parse_system_profiler
-from envcheck.outputs.kernel_log import MAX_SAME, kmsg_messages, parse_kernel_log
+from envcheck.outputs.kernel_log import MAX_SAME, kmsg_messages, parse_kernel_log, with_ages
 from envcheck.outputs.rocm import kfd_error, parse_amd_smi, parse_rocm, parse_rocm_smi, parse_rocminfo
 
 # -- kernel log --------------------------------------------------------------------------------------------------------
@@ -73,6 +73,14 @@ def test_records_of_the_device_file() -> None:
     text = kmsg_messages("3,912,9941852,-;NVRM: Xid (PCI:0000:01:00): 79, pid=1\n SUBSYSTEM=pci\n6,913,12000000,-;usb\n")
     assert text == "[    9.941852] NVRM: Xid (PCI:0000:01:00): 79, pid=1\n[   12.000000] usb"
     assert kmsg_messages("plain text") == "plain text"
+
+
+def test_how_long_ago_a_line_was_written() -> None:
+    """By the seconds since the start that dmesg and journalctl -o short-monotonic print; other lines have no age."""
+    text = "[   10.500000] NVRM: Xid (PCI:0000:01:00): 79, a\n[ 4000.0] host kernel: NVRM: Xid (PCI:0000:01:00): 48, b\nMar  3 10:11:12 host kernel: NVRM: Xid (PCI:0000:01:00): 31, c"
+    assert [e.age for e in with_ages(parse_kernel_log(text), 3610.5)] == [3600.0, None, None]  # a line of the future: another clock
+    assert [e.age for e in with_ages(parse_kernel_log(text), 4010.0)] == [3999.5, 10.0, None]
+    assert [e.age for e in with_ages(parse_kernel_log(text), None)] == [None] * 3
 
 
 def test_a_long_log_costs_little() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -203,6 +204,16 @@ def test_mangled_report(mangle) -> None:
 @pytest.mark.parametrize("text", ["", "Driver Version : 535.54.03\nCUDA Version : 12.2\n", "GPU 00000000:01:00.0\n", "a : b\n" * 50], ids=["empty", "other", "address", "entries"])
 def test_what_is_no_report(text: str) -> None:
     assert nvidia_smi.parse_report(text) is None
+
+
+@pytest.mark.parametrize(("said", "meant"), [(None, None), ("None", "None"), ("Reset", "Reset"), ("Drain and Reset", "Drain and Reset"), ("N/A", None)])
+def test_what_the_driver_asks_for(said: str | None, meant: str | None) -> None:
+    """"None" is an answer: nothing has to be done."""
+    found = nvidia_smi.parse_report(report((replace(A100, recovery=said),)))
+    assert found is not None
+    assert (found.gpus or ())[0].recovery_action == meant
+    (row,) = nvidia_smi.parse_query(f"index, gpu_recovery_action\n0, {said}\n") or () if said else (None,)
+    assert row is None or row.gpu.recovery_action == meant
 
 
 def test_report_of_one_section() -> None:

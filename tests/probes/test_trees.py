@@ -240,7 +240,7 @@ def test_secure_boot_and_the_kernel_log(machines: dict[str, Facts]) -> None:
     facts = machines["secure-boot"]
     assert facts.system.secure_boot is True
     assert [event.kind for event in facts.kernel_events or ()] == ["module-rejected"]
-    assert [(event.kind, event.code) for event in machines["xid79"].kernel_events or ()] == [("xid", 79)]
+    assert [(event.kind, event.code, event.age) for event in machines["xid79"].kernel_events or ()] == [("xid", 79, 3600.0)]
     assert machines["cpu"].kernel_events is None
     assert {run.name: run.outcome.status for run in machines["cpu"].probes}["kernel-log"] == "skipped"
 

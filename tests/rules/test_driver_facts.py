@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from envcheck.facts import (
+    Check,
     CudaInit,
     DeviceNode,
     EnvVar,
@@ -421,7 +422,7 @@ def test_exclusive_mode_needs_somebody_on_the_card() -> None:
     "gpu",
     [
         {"ecc_uncorrected": 2},
-        {"remapped_rows_pending": True},
+        {"recovery_action": "Reset"},
         {"retired_pages_pending": True},
         {"error": "GPU is lost"},
     ],
@@ -430,6 +431,13 @@ def test_exclusive_mode_needs_somebody_on_the_card() -> None:
 def test_hardware_faults_that_the_driver_counts(gpu: dict[str, object]) -> None:
     facts = machine(nvidia=nvidia(gpus=(msgspec.structs.replace(CARD, **gpu),)))
     assert found(facts, "gpu-hardware-fault")[0].severity == "error"
+
+
+def test_what_the_driver_has_dealt_with_is_no_error() -> None:
+    """Rows that wait for a reset, and errors after which the driver asks for no action: programs may go on."""
+    for gpu in ({"remapped_rows_pending": True}, {"ecc_uncorrected": 1, "recovery_action": "None"}):
+        facts = machine(nvidia=nvidia(gpus=(msgspec.structs.replace(CARD, **gpu),)))
+        assert [f.severity for f in found(facts, "gpu-hardware-fault")] == ["warning"], gpu
 
 
 def test_what_is_no_hardware_fault() -> None:
@@ -443,6 +451,60 @@ def test_xid_of_the_bus_gets_the_bus_remedy() -> None:
     finding = found(machine(kernel_events=(event,)), "gpu-hardware-fault")[0]
     assert "power" in finding.remedy.text
     assert finding.line == 3
+
+
+def xid(number: int, *, age: float | None = None, place: str = "0000:01:00", words: str = "pid=1") -> KernelEvent:
+    return KernelEvent(kind="xid", code=number, text=f"[ 9.1] NVRM: Xid (PCI:{place}): {number}, {words}", line=1, age=age)
+
+
+HERE = msgspec.structs.replace(CARD, bus_id="00000000:01:00.0", recovery_action="None", ecc_uncorrected=0)
+WORKS = msgspec.structs.replace(CU128, cuda_available=True, device_count=1)
+WEEK = 7 * 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("event", "changes", "severity"),
+    [
+        (xid(79, age=WEEK), {}, "note"),
+        (xid(79, age=300.0), {}, "warning"),
+        (xid(95), {}, "warning"),  # nobody knows when
+        (xid(95, age=WEEK), {"torch": CU128}, "warning"),  # nvidia-smi is content, CUDA was not tried
+        (xid(94, age=5.0), {}, "note"),  # the program had to be started anew, nothing else
+        (xid(63, age=5.0), {"torch": CU128}, "note"),
+        (xid(154, age=5.0, words="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"), {}, None),
+        (xid(48, age=WEEK), {"nvidia": nvidia(gpus=(msgspec.structs.replace(HERE, recovery_action="Reset"),))}, "error"),
+        (xid(48, age=WEEK), {"nvidia": nvidia(gpus=(msgspec.structs.replace(HERE, ecc_uncorrected=1, recovery_action=None),))}, "error"),
+        (xid(119, age=WEEK), {"nvidia": nvidia(smi=Outcome(status="timeout"))}, "error"),
+        (xid(62, age=WEEK), {"nvidia": nvidia(gpus=(HERE,), cuda_init=init(999))}, "error"),
+        (xid(62, age=WEEK), {"nvidia": nvidia(gpus=(HERE,), cuda_init=init(35)), "torch": CU128}, "warning"),  # an old driver breaks no card
+        (xid(109, age=WEEK), {"checks": (Check(name="matmul-fp32", device="cuda:0", status="timeout"),)}, "error"),
+        (xid(79, age=WEEK, place="0000:41:00"), {}, "error"),  # that GPU is gone
+        (xid(79, age=WEEK, place="0000:41:00"), {"system": msgspec.structs.replace(LINUX, container="docker")}, "note"),
+        (xid(79, age=WEEK), {"nvidia": nvidia(smi=Outcome(status="missing"))}, "error"),  # nothing shows how the card is
+        (xid(92), {"nvidia": nvidia(smi=Outcome(status="missing"))}, "warning"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else None,
+)
+def test_a_fault_in_the_log_of_a_live_machine_is_judged_by_what_the_card_does_now(event: KernelEvent, changes: dict[str, object], severity: str | None) -> None:
+    facts = machine(**{"kernel_events": (event,), "nvidia": nvidia(gpus=(HERE,)), "torch": WORKS, **changes})
+    assert [f.severity for f in found(facts, "gpu-hardware-fault")] == ([severity] if severity else [])
+    pasted = msgspec.structs.replace(facts, origin="captured", nvidia=Nvidia(), checks=None)
+    assert [f.severity for f in found(pasted, "gpu-hardware-fault")] == ([] if severity is None else ["warning" if event.code in (63, 92) else "error"])
+
+
+def test_words_of_a_fault_without_a_number_count_as_much() -> None:
+    lost = KernelEvent(kind="nvrm", text="[ 9.2] NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.", line=2, age=WEEK)
+    works = machine(kernel_events=(lost,), nvidia=nvidia(gpus=(HERE,)), torch=WORKS)
+    assert [f.severity for f in found(works, "gpu-hardware-fault")] == ["note"]
+    gone = msgspec.structs.replace(works, nvidia=nvidia(smi=Outcome(status="failed"), smi_error="gpu-lost", gpus=None))
+    assert [f.severity for f in found(gone, "gpu-hardware-fault")] == ["error"]
+
+
+def test_the_worst_fault_is_named() -> None:
+    events = (xid(63, age=9.0), msgspec.structs.replace(xid(79, age=8.0, place="0000:41:00"), line=2))
+    (finding,) = found(machine(kernel_events=events, nvidia=nvidia(gpus=(HERE,)), torch=WORKS), "gpu-hardware-fault")
+    assert "79" in finding.title
+    assert finding.severity == "error"
 
 
 # --- CPU -----------------------------------------------------------------------------------------------------------

@@ -281,6 +281,18 @@ cuda runtime error (46) : all CUDA-capable devices are busy or unavailable""",
         "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU",
     ),
     (
+        "pytorch/pytorch#74235 (comment of 2023-02-27)",
+        "gpu-hardware-fault",
+        "RuntimeError: CUDA error: unspecified launch failure\n"
+        "NVRM: Xid (PCI:0000:01:00): 109, pid=4124, name=python, Ch 00000028, errorString CTX SWITCH TIMEOUT, Info 0x2c014",
+    ),
+    (
+        "the wording of newer drivers",
+        "gpu-hardware-fault",
+        "kernel: NVRM: Xid (PCI:0000:01:00): 109, pid=77956, name=python, channel 0x0000000f, errorString CTX SWITCH TIMEOUT, Info 0x1c016\n"
+        "torch.AcceleratorError: CUDA error: unspecified launch failure\nSearch for `cudaErrorLaunchFailure' in the documentation",
+    ),
+    (
         "NVIDIA/open-gpu-kernel-modules#446 (GSP, Xid 119)",
         "gpu-hardware-fault",
         "NVRM: Xid (PCI:0000:0b:00): 119, pid=1234, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP! Expected function 76.",
