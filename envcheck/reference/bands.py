@@ -17,11 +17,14 @@ LEAST_SEEDS = 3
 WIDEST = 0.15
 """Half width above which a band would let everything through: then it is said that there are too few seeds."""
 
-_LAST = 5
-"""Epochs at the end that are taken together, at most: with a constant rate single epochs are noisy."""
+NARROWEST = 0.01
+"""Half width that is granted anyway: other devices round otherwise."""
 
-_BLOCKS = 3
-"""Stretches of that many epochs, counted from the end, that the spread is taken from."""
+_REAL = 4.0
+"""Ratio of the variance between seeds to that within from which it is taken for real (F at 5 % is 3.4 to 4.5 here)."""
+
+_HIDDEN = 2.0
+"""Factor on the variance below that: differences between seeds as large as the scatter explains may hide behind it."""
 
 # Two-sided 99.9 % points of Student's t by degrees of freedom: the chance of one false alarm in a thousand runs.
 _T = {
@@ -32,53 +35,74 @@ _T = {
 
 @dataclass(frozen=True)
 class Band:
-    """One figure of merit over the recorded seeds."""
+    """One figure of merit over the recorded seeds: its mean over the second half of the epochs.
+
+    With a constant learning rate the accuracy of single epochs scatters (on the test set by several points), while
+    the second half as a whole hardly differs from seed to seed.
+    """
 
     what: str
     """"train_accuracy" or "test_accuracy", a share of 1."""
     epochs: int
-    over: int
-    """The figure is the mean over this many last epochs."""
-    blocks: tuple[tuple[float, ...], ...]
-    """The means over `over` epochs, one a seed; the last stretch of the run first, then those before it."""
+    runs: tuple[tuple[float, ...], ...]
+    """For each seed the values of the epochs in the second half, all of the same length."""
+
+    @property
+    def over(self) -> int:
+        """How many epochs the mean is taken over."""
+        return len(self.runs[0])
 
     @property
     def values(self) -> tuple[float, ...]:
-        """What each seed reached at the end."""
-        return self.blocks[0]
+        """The mean of each seed."""
+        return tuple(sum(run) / len(run) for run in self.runs)
 
     @property
     def mean(self) -> float:
         """Mean over the seeds."""
         return sum(self.values) / len(self.values)
 
+    def _variances(self) -> tuple[float, float, int, int]:
+        """(mean square between seeds, within seeds, degrees of freedom of each), the common course taken out."""
+        seeds, over = len(self.runs), self.over
+        course = [sum(column) / seeds for column in zip(*self.runs, strict=True)]
+        shifts = [value - self.mean for value in self.values]
+        between = over * sum(shift**2 for shift in shifts)
+        within = sum(
+            (value - course[n] - shift) ** 2
+            for run, shift in zip(self.runs, shifts, strict=True)
+            for n, value in enumerate(run)
+        )
+        free, rest = seeds - 1, (seeds - 1) * (over - 1)
+        return between / max(free, 1), within / max(rest, 1), free, rest
+
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the spread."""
-        return len(self.blocks) * (len(self.values) - 1)
+        between, within, free, rest = self._variances()
+        return free if between > _REAL * within else free + rest
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation between seeds, pooled over the stretches; None for one seed.
+        """Standard deviation of one seed's mean; None for one seed.
 
-        Pooled, because three seeds alone tell a spread only within a factor of ten. Earlier stretches vary more than
-        the last one, if anything, so that errs to the wide side.
+        Where seeds differ by no more than the scatter of single epochs explains, that scatter tells the spread, with
+        room for what may hide behind it: three seeds alone would tell it only within a factor of ten.
         """
-        if not self.freedom:
+        between, within, free, rest = self._variances()
+        if not free:
             return None
-        squares = 0.0
-        for block in self.blocks:
-            mean = sum(block) / len(block)
-            squares += sum((value - mean) ** 2 for value in block)
-        return math.sqrt(squares / self.freedom)
+        pooled = (between * free + within * rest) / (free + rest)
+        return math.sqrt((between if between > _REAL * within else _HIDDEN * pooled) / self.over)
 
     @property
     def limits(self) -> tuple[float, float] | None:
         """Where the next run lies, but for one in a thousand; None where the seeds are too few to say."""
         spread = self.spread
-        if spread is None or len(self.values) < LEAST_SEEDS:
+        if spread is None or len(self.runs) < LEAST_SEEDS:
             return None
-        half = _T[max(k for k in _T if k <= self.freedom)] * spread * math.sqrt(1 + 1 / len(self.values))
+        half = _T[max(k for k in _T if k <= self.freedom)] * spread * math.sqrt(1 + 1 / len(self.runs))
+        half = max(half, NARROWEST)
         return None if half > WIDEST else (max(0.0, self.mean - half), min(1.0, self.mean + half))
 
 
@@ -107,14 +131,5 @@ def bands(epochs: int, data: str = "cifar10", path: Path | None = None) -> tuple
 
 
 def _band(what: str, curves: list[list[dict[str, Any]]], epochs: int) -> Band:
-    over = min(_LAST, max(1, epochs // 4))
-    # The first epoch is another thing than those after it: it starts from nothing.
-    ends = [end for end in range(epochs, epochs - _BLOCKS * over, -over) if end - over >= 1] or [epochs]
-    return Band(
-        what,
-        epochs,
-        over,
-        tuple(
-            tuple(sum(float(row[what]) for row in curve[end - over : end]) / over for curve in curves) for end in ends
-        ),
-    )
+    first = epochs // 2
+    return Band(what, epochs, tuple(tuple(float(row[what]) for row in curve[first:epochs]) for curve in curves))
