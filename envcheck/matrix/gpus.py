@@ -149,7 +149,24 @@ class Names:
         ruled = self._by_rule(inner)
         if ruled is not None:
             return self._ruled(ruled, name)
-        return self._ruled(chip, name) if chip is not None else None
+        return self._by_series(inner, name, chip) or (self._ruled(chip, name) if chip is not None else None)
+
+    def _by_series(self, text: str, name: str, chip: Row | None) -> GpuModel | None:
+        """A name without what tells the boards of a series apart: "GTX 1060" (3 GB, 6 GB), "K40" (K40c, K40m)."""
+        said = " ".join(_BRANDS.sub("", spelling(text)).split())
+        if not re.search(r"[a-z] ?\d{2}", said):
+            return None
+        spaced = re.sub(r"(?<=[a-z])(?=\d{3})", " ", said)
+        series = re.compile(rf"(?:{re.escape(said)}|{re.escape(spaced)})(?![0-9.])")
+        rows = [row for known, row in self.rows.items() if series.match(" ".join(_BRANDS.sub("", known).split()))]
+        capabilities = sorted({cc for row in rows for cc in row.capabilities("compute_capability")}, key=float)
+        if not capabilities or len(capabilities) > _TOO_MANY:
+            return None
+        return (
+            self._ruled(rows[0], name)
+            if len(capabilities) == 1
+            else self._several(name, tuple(capabilities), chip, rows[0])
+        )
 
     def _by_short(self, text: str, name: str, chip: Row | None) -> GpuModel | None:
         for candidate in _shorter(text):
