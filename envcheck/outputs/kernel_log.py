@@ -95,6 +95,14 @@ def kmsg_messages(text: str) -> str:
     return "\n".join(lines)
 
 
+_JOURNAL = Regex(r"^(\[[ \d.]{1,20}\] )\S{1,64} kernel: ", re.MULTILINE)
+
+
+def journal_messages(text: str) -> str:
+    """Lines of `journalctl -k -o short-monotonic` as dmesg prints them, without the machine's name."""
+    return _JOURNAL.sub(r"\1", text)
+
+
 _SINCE_START = Regex(r"^\[\s*(\d+\.\d+)\]")
 
 

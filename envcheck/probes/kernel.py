@@ -6,7 +6,7 @@ import os
 import time
 
 from envcheck.facts import Facts, Outcome, ProbeRun
-from envcheck.outputs.kernel_log import kmsg_messages, parse_kernel_log, with_ages
+from envcheck.outputs.kernel_log import journal_messages, kmsg_messages, parse_kernel_log, with_ages
 from envcheck.probes.compilers import which
 from envcheck.probes.host import Host
 
@@ -71,7 +71,7 @@ def read_journal(host: Host) -> str | None:
     done = host.run(
         [program, "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "5000"], timeout=host.timeout
     )
-    return done.stdout if done.ok else None
+    return journal_messages(done.stdout) if done.ok else None
 
 
 def _readable(host: Host, place: str) -> bool:

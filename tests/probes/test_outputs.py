@@ -7,7 +7,7 @@ import time
 import pytest
 
 from envcheck.outputs.apple import parse_ioreg, parse_sw_vers, parse_system_profiler
-from envcheck.outputs.kernel_log import MAX_SAME, kmsg_messages, parse_kernel_log, with_ages
+from envcheck.outputs.kernel_log import MAX_SAME, journal_messages, kmsg_messages, parse_kernel_log, with_ages
 from envcheck.outputs.rocm import kfd_error, parse_amd_smi, parse_rocm, parse_rocm_smi, parse_rocminfo
 
 # -- kernel log --------------------------------------------------------------------------------------------------------
@@ -73,6 +73,11 @@ def test_records_of_the_device_file() -> None:
     text = kmsg_messages("3,912,9941852,-;NVRM: Xid (PCI:0000:01:00): 79, pid=1\n SUBSYSTEM=pci\n6,913,12000000,-;usb\n")
     assert text == "[    9.941852] NVRM: Xid (PCI:0000:01:00): 79, pid=1\n[   12.000000] usb"
     assert kmsg_messages("plain text") == "plain text"
+
+
+def test_lines_of_the_journal_lose_the_name_of_the_machine() -> None:
+    text = "[    9.941852] gpu-box.lab kernel: NVRM: Xid (PCI:0000:01:00): 79, pid=1\n[   12.0] gpu-box.lab kernel: usb: a kernel: b"
+    assert journal_messages(text) == "[    9.941852] NVRM: Xid (PCI:0000:01:00): 79, pid=1\n[   12.0] usb: a kernel: b"
 
 
 def test_how_long_ago_a_line_was_written() -> None:
