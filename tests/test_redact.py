@@ -35,6 +35,7 @@ GOES = {
     "uname-mac": ("Darwin Alices-iMac.local 22.6.0 Darwin Kernel Version 22.6.0", ["Alices"], ["22.6.0"]),
     "syslog": ("Mar  3 10:11:12 gpu-box kernel: NVRM: Xid (PCI:0000:65:00): 79", ["gpu-box"], ["PCI:0000:65:00", "79"]),
     "journal-iso": ("2024-03-03T10:11:12+0000 gpu-box kernel: NVRM", ["gpu-box"], ["NVRM"]),
+    "journal-monotonic": ("[ 4000.120001] gpu-box kernel: NVRM: Xid (PCI:0000:65:00): 79", ["gpu-box"], ["4000.12", "NVRM: Xid (PCI:0000:65:00)"]),
     "nccl": ("gpu-box:1234:1299 [0] NCCL INFO Bootstrap : Using eth0:10.1.1.7<0>", ["gpu-box", "10.1.1.7"], ["eth0", "NCCL INFO"]),
     "elastic": ("  host      : node-17.cluster.example\n", ["node-17"], []),
     "c10d": ("The client socket has failed to connect to [node-17.cluster]:29500", ["node-17"], ["29500"]),
