@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
+from envcheck.target.answer import Answer, Interruption, merge
 from envcheck.target.choice import Choice, child_environment, choose, locate
 from envcheck.target.lines import MARK, START
-from envcheck.target.session import (
-    PAYLOADS,
-    Answer,
-    Interruption,
-    Session,
-    merge,
-    run_payload,
-    start,
-)
+from envcheck.target.session import PAYLOADS, Session, run_payload, start
 
 __all__ = [
     "MARK",
