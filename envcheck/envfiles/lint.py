@@ -1,11 +1,11 @@
-"""Judges a file by itself and against a machine, whoever wrote it: pins, indexes, channels, builds."""
+"""Judges a file, whoever wrote it: names, pins, indexes, channels, builds; then against the machine."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from envcheck.envfiles import expected, lint_docker
+from envcheck.envfiles import expected, lint_docker, lint_machine
 from envcheck.envfiles.expected import System
 from envcheck.envfiles.finding import finding
 from envcheck.envfiles.model import FAMILY, variant_of_index
@@ -14,7 +14,7 @@ from envcheck.envfiles.read.conda import key
 from envcheck.facts import Facts
 from envcheck.findings import SEVERITIES, Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.matrix.versions import at_least, cuda_of_variant, final, numbers
+from envcheck.matrix.versions import at_least, final
 
 CHANNEL_LAST = "2.5.1"
 """Last torch on conda's channel "pytorch" (pytorch/pytorch issue 138506)."""
@@ -48,7 +48,7 @@ def lint(wanted: Wanted, facts: Facts, matrix: Matrix) -> tuple[Finding, ...]:
         found += _release(torch, matrix)
         found += _build(torch, wanted, system, matrix)
         found += _python(torch, wanted, system, facts, matrix)
-        found += _machine(torch, wanted, system, facts, matrix)
+        found += lint_machine.lint(torch, wanted, system, facts, matrix)
     if wanted.format == "dockerfile":
         found += lint_docker.lint(wanted, facts, matrix)
     return tuple(sorted(found, key=lambda f: SEVERITIES.index(f.severity)))
@@ -299,68 +299,3 @@ def _asked_pythons(wanted: Wanted, facts: Facts) -> list[str]:
     except InvalidSpecifier:
         return []
     return [p for p in _PYTHONS if any(asked.contains(f"{p}.{patch}") for patch in (0, 1, 5, 9, 13, 20))]
-
-
-# -- this machine ------------------------------------------------------------------------------------------------------
-
-
-def _machine(torch: Want, wanted: Wanted, system: System, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The driver and the GPUs of this machine against the CUDA build that the file leads to."""
-    if system.os != facts.system.os and wanted.format != "dockerfile":
-        return
-    variant = expected.variant_of(torch, wanted, system, matrix)
-    cuda = cuda_of_variant(variant or "")
-    driver = facts.nvidia.driver_version or facts.nvidia.kernel_driver_version
-    if cuda is None:
-        return
-    driver_os = "windows" if facts.system.wsl or facts.system.os == "windows" else "linux"
-    if driver and matrix.driver_runs(driver, cuda, driver_os) == "no":
-        yield _driver(torch, cuda, driver, matrix.driver_floor(cuda, driver_os) or "newer", facts, matrix)
-    yield from _gpus(torch, variant or "", system, facts, matrix)
-
-
-def _driver(torch: Want, cuda: str, driver: str, floor: str, facts: Facts, matrix: Matrix) -> Finding:
-    from envcheck.rules.remedies import driver_update
-
-    update = driver_update(facts, matrix, floor)
-    return finding(
-        "driver-too-old",
-        "error",
-        f"This machine's driver does not run a CUDA {cuda} build.",
-        seen=f"{torch.text}; driver {driver}, needed >= {floor}",
-        why="torch.cuda.is_available() is False, or CUDA cannot start.",
-        remedy=Remedy(
-            text=f"{update.text} Or take the build that this driver runs, which envcheck recommend names.",
-            commands=(*update.commands, "envcheck recommend"),
-        ),
-        line=torch.line,
-    )
-
-
-def _gpus(torch: Want, variant: str, system: System, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    version = expected.exact_version(torch)
-    listed = matrix.arch_list(version, variant, system.os or "", system.machine or "") if version else None
-    if torch.manager != "pip" or listed is None:
-        return
-    for gpu in dict.fromkeys((g.name, g.compute_capability) for g in facts.nvidia.gpus or ()):
-        name, capability = gpu
-        model = matrix.gpu(name) if name and not capability else None
-        capability = capability or (model.compute_capability if model else None)
-        if capability is None or matrix.coverage(listed, capability).kind != "none":
-            continue
-        older = listed.sass and all(numbers(capability) < _capability(arch) for arch in listed.sass)
-        newer = listed.sass and all(numbers(capability) > _capability(arch) for arch in listed.sass)
-        yield finding(
-            "gpu-too-old-for-build" if older else "gpu-too-new-for-build" if newer else "gpu-arch-not-in-build",
-            "error",
-            f"torch {version} {variant} has no code for {name or 'the GPU'} (compute capability {capability}).",
-            seen=f"{torch.text}; the build has {' '.join(listed.names)}",
-            why="The first kernel fails: no kernel image is available for execution on the device.",
-            remedy=Remedy(text="Take the build that has code for it.", commands=("envcheck recommend",)),
-            line=torch.line,
-        )
-
-
-def _capability(arch: str) -> tuple[int, ...]:
-    digits = re.sub(r"\D", "", arch)
-    return (int(digits[:-1]), int(digits[-1])) if len(digits) > 1 else ()
