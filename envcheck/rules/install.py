@@ -8,7 +8,9 @@ from envcheck.rules import (
     install_network,
     install_nvidia,
     install_packages,
+    install_releases,
     install_resolve,
+    install_rights,
 )
 from envcheck.rules.base import Rule
 
@@ -19,4 +21,6 @@ RULES: tuple[Rule, ...] = (
     *install_damage.RULES,
     *install_nvidia.RULES,
     *install_packages.RULES,
+    *install_releases.RULES,
+    *install_rights.RULES,
 )

@@ -11,6 +11,7 @@ from envcheck.matrix import Matrix
 from envcheck.rules import derive, remedies
 from envcheck.rules.base import Rule, rule
 from envcheck.rules.install_plans import planned
+from envcheck.rules.install_releases import part_of_release
 from envcheck.rules.library_loader import (
     LoaderError,
     base_name,
@@ -172,7 +173,7 @@ def _part_missing(facts: Facts) -> Symptom | None:
     if facts.symptom("module-shadowed") or facts.python.shadows:
         return None
     for item in derive.symptoms(facts, "torch-part-missing"):
-        if not item.details.get("package"):
+        if not item.details.get("package") and part_of_release(item) is None:
             return item
     return None
 
@@ -310,7 +311,9 @@ def pip_out_of_memory(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
         return
     yield rule.finding(
         "error",
-        title="pip was killed while it fetched or unpacked torch",
+        title="pip ran out of memory while it fetched or unpacked torch"
+        if item.details.get("python")
+        else "pip was killed while it fetched or unpacked torch",
         seen=derive.quote(item, f"memory: {facts.system.ram / 2**30:.1f} GiB" if facts.system.ram else None),
         why="The system ended the process because memory ran out; pip's cache keeps a whole wheel in memory.",
         remedy=Remedy(

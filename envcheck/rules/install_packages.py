@@ -299,6 +299,36 @@ def _by_conda(facts: Facts) -> tuple[Symptom, str, str] | None:
     return None
 
 
+def _resolver(rule: Rule, facts: Facts, item: Symptom) -> Finding | None:
+    """Two requests that pip, uv or poetry cannot join: the one names torch, the other asks for another torch."""
+    package, version = (
+        derive.detail(item, "package", "uv", "poetry"),
+        derive.detail(item, "version", "uv_version", "poetry_version"),
+    )
+    needs = derive.detail(item, "needs", "uv_needs", "poetry_needs")
+    asked = derive.detail(item, "user", "uv_asked", "poetry_asked")
+    conflict = facts.symptom("resolver-refuses")
+    if not package or not needs or (asked is None and conflict is None):
+        return None  # a line of an explanation; what it was against is not shown
+    against = asked or "what else is asked for"
+    return rule.finding(
+        "error",
+        title=f"{package} {version or ''} asks for {needs}, and that does not go with {against}".replace("  ", " "),
+        seen=derive.quote(item, conflict.text if conflict and conflict is not item else None),
+        why="The resolver found no set of versions in which both hold, so nothing was installed.",
+        remedy=Remedy(
+            text=f"Take the {package} that was made for the torch you want (torchvision and torchaudio have one for each torch), or leave "
+            "one of the two versions open, and ask for all of them in one command.",
+            commands=(remedies.pip(facts, "install", "torch", "torchvision", "torchaudio"),)
+            if package in ("torchvision", "torchaudio")
+            else (),
+        ),
+        confidence="likely",
+        otherwise="The lines below it in the resolver's explanation name further requests, if changing these two is not enough.",
+        line=item.line,
+    )  # fmt: skip
+
+
 @rule("package-conflict", "install", "A package asks for another torch than the one that is installed.")
 def package_conflict(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The warning that pip prints at the end of an installation, and the two requests that conda cannot join."""
@@ -321,6 +351,11 @@ def package_conflict(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
             line=item.line,
         )
         return
+    for item in derive.symptoms(facts, "resolver-conflict"):
+        found = _resolver(rule, facts, item)
+        if found is not None:
+            yield found
+            return
     for item in derive.symptoms(facts, "pip-requirement-conflict"):
         d = item.details
         if d["package"].lower() in ("torchvision", "torchaudio"):

@@ -266,11 +266,24 @@ _TRANSFER = (
     ),
     Signature(
         "pip-killed",
-        ("killed",),
+        ("killed", "memoryerror"),
         r"(?:Downloading|Installing collected packages|Collecting|Using cached|Saved)[^\n]{0,80}"
         + _FAMILY
-        + r"[\s\S]{0,400}?\n[^\n]{0,12}Killed[ \t]*$",
+        + r"[\s\S]{0,400}?\n[^\n]{0,12}Killed[ \t]*$"
+        r"|pip[\\/]_(?:vendor|internal)[\\/][^\n]{0,200}\n(?:[^\n]{0,300}\n){0,4}?[ \t]{0,12}(?P<python>MemoryError)\b",
         before=6,
+    ),
+    # pip: commands/install.py, create_os_error_message.
+    Signature(
+        "long-path",
+        ("windows long path support",),
+        r"does not have Windows Long Path support enabled",
+    ),
+    Signature(
+        "install-denied",
+        ("could not install packages due to",),
+        r"Could not install packages due to an? (?:OSError|EnvironmentError|PermissionError): \[(?P<code>WinError (?:5|32)|Errno 13)\] "
+        r"[^\n]{3,120}?['\"](?P<file>[^'\"\n]{3,300})",
     ),
     Signature(
         "record-missing",
@@ -315,8 +328,9 @@ _IMPORTS = (
     Signature(
         "torch-not-found",
         ("no module named 'torch'", "no module named torch", 'no module named "torch"', "no module named pytorch",
-         "no module named 'pytorch'"),
-        r"No module named ['\"]?(?P<name>torch|pytorch)['\"]?(?![\w.'])",
+         "no module named 'pytorch'", "requires the pytorch library but it was not found"),
+        r"No module named ['\"]?(?P<name>torch|pytorch)['\"]?(?![\w.'])"
+        r"|requires the (?P<library>PyTorch) library but it was not found in your environment",
     ),
     Signature(
         "build-context",
@@ -368,6 +382,33 @@ _IMPORTS = (
         r"|cannot import name '\w{1,60}' from '(?P<source>[\w.]{1,60})' \((?P<source_path>(?!unknown location)[^)\n]{3,260})\)"
         r"|\(consider renaming '(?P<renaming>[^'\n]{3,260})'"
         r"|No module named '[\w.]{3,80}'; '(?P<not_package>\w{1,40})' is not a package",
+    ),
+    Signature(
+        "torch-name-missing",
+        ("module 'torch", "no module named 'torch", "from 'torch", 'no module named "torch'),
+        FRAME
+        + r"(?:(?<!initialized )module '(?P<owner>torch(?:vision|audio)?(?:\.[\w.]{1,60})?)' has no attribute '(?P<attribute>\w{1,60})'"
+        r"|No module named ['\"](?P<submodule>torch(?:vision|audio)?\.[\w.]{1,80})['\"]"
+        r"|cannot import name '(?P<imported>\w{1,60})' from '(?P<source>torch(?:vision|audio)?(?:\.[\w.]{1,80})?)')",
+        before=9,
+    ),
+    # transformers: utils/import_utils.py (check_torch_load_is_safe, the minimum of is_torch_available).
+    Signature(
+        "torch-release-wanted",
+        ("require users to upgrade torch to at least", "disabling pytorch because pytorch"),
+        r"require users to upgrade torch to at least v?(?P<least>\d+\.\d+)"
+        r"|Disabling PyTorch because PyTorch ?>= ?(?P<minimum>\d+\.\d+) is required but found (?P<have>[\w.+]{1,30})",
+    ),
+    Signature(
+        "torchcodec-missing",
+        ("torchcodec is required for",),
+        r"TorchCodec is required for \w{3,30}",
+    ),
+    Signature(
+        "torchcodec-load",
+        ("could not load libtorchcodec",),
+        r"Could not load libtorchcodec[\s\S]{0,600}?The PyTorch version \((?P<torch>\d[\w.+]{1,30})\)|Could not load libtorchcodec",
+        after=6,
     ),
     # The compiled part of torch looks names up in the Python part beside it: torch/csrc/Module.cpp, THPModule_initExtension.
     Signature(
@@ -449,6 +490,26 @@ _NUMPY = (
         "setuptools-cap",
         ("requires setuptools<",),
         r"torch (?P<torch>\d[\w.+]{1,30}) requires setuptools(?P<cap><\d+)[^\n]{0,60}(?:have setuptools (?P<have>\d[\w.]{0,12}))?",
+    ),
+    # pip: resolution/resolvelib/factory.py; uv: PubGrub's derivation; poetry: mixology/failure.py.
+    Signature(
+        "resolver-refuses",
+        ("these package versions have conflicting dependencies", "version solving failed", "your requirements are unsatisfiable",
+         "are incompatible."),
+        r"these package versions have conflicting dependencies|version solving failed|your requirements are unsatisfiable"
+        r"|we can conclude that [^\n]{3,200} are incompatible\.",
+    ),
+    Signature(
+        "resolver-conflict",
+        ("these package versions have conflicting dependencies", " depends on torch"),
+        r"(?:The user requested (?P<user>torch[^\s,;]{0,40})\n(?:[^\n]{0,200}\n){0,6}?)?"
+        r"[ \t]{0,12}(?P<package>[a-z][\w.\-]{1,40})(?:\[[\w,]{1,40}\])? (?P<version>\d[\w.+]{0,30}) depends on (?P<needs>torch(?:vision|audio)?[<>=!~][^\n;]{1,40})"
+        r"|Because (?P<uv>[a-z][\w.\-]{1,40})(?:==|\s)(?P<uv_version>\d[\w.+]{0,30}) depends on (?P<uv_needs>torch(?:vision|audio)?[<>=!~][\w.+,<>=!~]{1,40}) and "
+        r"(?:you|your project) (?:require|depends on) (?P<uv_asked>torch(?:vision|audio)?[<>=!~][\w.+<>=!~]{1,40})"
+        r"|Because (?P<poetry>[a-z][\w.\-]{1,40}) \((?P<poetry_version>\d[^)\n]{0,30})\) depends on (?P<poetry_needs>torch(?:vision|audio)? \([^)\n]{1,40}\))"
+        r"\s+and [\w .\-]{1,60}? depends on (?P<poetry_asked>torch(?:vision|audio)? \([^)\n]{1,40}\))",
+        before=6,
+        after=1,
     ),
     Signature(
         "pip-requirement-conflict",

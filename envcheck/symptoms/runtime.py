@@ -297,6 +297,23 @@ _NCCL = (
         r"|EADDRINUSE, address already in use",
         before=6,
     ),
+    # vLLM: worker/utils (dtype check); transformers: training_args.py; triton: semantic.py; aten: cuda/Blas.cpp.
+    Signature(
+        "format-unsupported",
+        (
+            "bfloat16 is only supported on gpus",
+            "setup doesn't support bf16/gpu",
+            "not supported in this architecture. the supported fp8",
+            "torch._scaled_mm is only supported on",
+            "bf16 is not supported on your gpu",
+            "current gpu does not support bfloat16",
+        ),
+        r"Bfloat16 is only supported on GPUs with compute capability of at least (?P<least>\d+\.\d)\. Your (?P<gpu>[^\n]{3,60}?) "
+        r"(?:GPU )?(?:has|only has) compute capability (?P<have>\d+\.\d)"
+        r"|(?P<setup>setup doesn't support bf16/gpu)|type (?P<fp8>fp8\w{3,10}) not supported in this architecture"
+        r"|torch\._scaled_mm is only supported on (?P<scaled>CUDA) devices with compute capability"
+        r"|bf16 is not supported on your GPU|current GPU does not support bfloat16",
+    ),
     # torch/csrc/distributed/c10d/socket.cpp: "failed to bind to {} {}." with the error's number and text.
     Signature(
         "dist-port-refused",
