@@ -96,6 +96,13 @@ _TWO_SIDED = Regex(
 )
 _GPU_NEEDLES = ("rtx", "gtx", "geforce", "tesla", "quadro", "titan", "radeon", "rx ", "gfx", "instinct")
 _MAKERS = Regex(r"\b(?:nvidia|geforce)\b", re.IGNORECASE)
+# Boards of the data centre by their number alone, as one writes them: long ones mean nothing else; short ones do.
+_BOARD = Regex(
+    r"(?<![A-Za-z0-9_./:@#-])(?:(?P<name>[VPAHB]100S?|H[28]00|G?B200|GH200|A800|A10G|L40S|A[4-6]000)"
+    r"|(?:\b(?:an?|the|my|our|single|one|1x|Colab|Kaggle)['’s]{0,2} )(?P<short>K[48]0|M[46]0|P40|A[134]0|L40?|T4)(?= ?(?:GPU|card|runtime|instance)|[,.)]|$))"
+    r"(?![A-Za-z0-9_/:-])"
+)
+_BOARD_NEEDLES = ("100", "200", "800", "000", "a10", "l4", "t4", "k80", "p40", "m40", "m60", "a30", "a40", "k40")
 
 
 def unavailable(doc: Document) -> None:
@@ -168,6 +175,12 @@ def _gpu(doc: Document) -> None:
             found.setdefault(" ".join(_MAKERS.sub("", gpu.name.lower()).split()), (index, gpu.name))
         for gfx in gpu_names.gfx_of(sentence):
             chips.setdefault(gfx, index)
+    if not found and not chips:
+        for index, sentence in _sentences(doc, _OTHER_MACHINE, *_BOARD_NEEDLES):
+            for match in _BOARD.finditer(sentence):
+                name = match["name"] or match["short"]
+                name = f"RTX {name}" if name.endswith("000") else name
+                found.setdefault(name, (index, name))
     if len(chips) == 1 and len(found) <= 1:
         # One card of AMD's by its architecture, and mostly by its name as well.
         (gfx, index), name = next(iter(chips.items())), next((name for _, name in found.values()), None)

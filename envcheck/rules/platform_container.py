@@ -13,6 +13,7 @@ from envcheck.rules.base import Rule, Unknown, rule
 from envcheck.rules.driver_signs import at, detail, quoted, sign, signs
 
 _FOLLOWS = ("cuda-visible-devices", "cuda-unknown-error", "smoke-failed", "driver-too-old")
+_GPU_IMAGE = re.compile(r"\b(?:docker|podman|nerdctl)\b.*(?:torch|cuda|nvidia|gpu)", re.IGNORECASE)
 
 
 @rule(
@@ -33,9 +34,12 @@ def container_no_gpu(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         return
     text = sign(facts, *driver_signs.NO_CUDA_KINDS, "smi-missing")
     passed = _passed(facts)
-    if passed or (text is None and passed is None):
+    # A paste that shows how the container was started and that torch finds no GPU in it; a GPU that a sentence names is
+    # the host's, and only nvidia-smi's answer could be the container's.
+    shown = text is None and not facts.nvidia.smi and _started_without(facts, starts)
+    if not shown and (passed or (text is None and passed is None)):
         return
-    if text is None and not _host_has_gpu(facts):
+    if text is None and not shown and not _host_has_gpu(facts):
         return
     void = (facts.variable("NVIDIA_VISIBLE_DEVICES") or "").lower() in ("void", "none")
     yield rule.finding(
@@ -43,20 +47,31 @@ def container_no_gpu(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         seen=quoted(
             text,
             f"started by: {_command(without[0])}" if without else None,
+            "torch.cuda.is_available() is False" if shown else None,
             "no /dev/nvidia* and no libcuda.so.1 in the container" if passed is False else None,
             f"NVIDIA_VISIBLE_DEVICES={facts.variable('NVIDIA_VISIBLE_DEVICES')}" if void else None,
         ),
         why="A container sees the GPU only when the container toolkit passes the host's device files and driver "
         "libraries into it; neither --privileged nor a driver inside the image replaces that.",
         remedy=_start_with_gpu(facts),
-        confidence="certain" if without or passed is False else "likely",
+        confidence="certain" if (without and not shown) or passed is False else "likely",
         otherwise=""
-        if without or passed is False
+        if (without and not shown) or passed is False
         else (
             "If it was started with --gpus all: docker run --rm --gpus all ubuntu nvidia-smi on the host tells "
             "whether host and toolkit work."
         ),
         line=at(text),
+    )
+
+
+def _started_without(facts: Facts, starts: tuple[str, ...]) -> bool:
+    """Every start in the paste is one of an image for the GPU, without the GPU, and torch says that it finds none."""
+    return (
+        facts.origin != "live"
+        and facts.torch.cuda_available is False
+        and bool(starts)
+        and all(_GPU_IMAGE.search(c) and not driver_signs.gives_gpu(c) for c in starts)
     )
 
 

@@ -196,6 +196,8 @@ def _driver(facts: Facts, *, missing: bool) -> Remedy:
             "cards that 2.6 did not) or the newest."
         )
     )
+    if driver_signs.in_container(facts):
+        text = f"Start the container with --device /dev/dri and --group-add of the render group's number. {text}"
     return Remedy(
         text=text,
         commands=(

@@ -139,8 +139,9 @@ _NO_BACKEND = (
     Signature(
         "xpu-not-compiled",
         ("torch not compiled with xpu enabled", "compiled without xpu support", "without aten_xpu library",
-         "torch.xpu._is_compiled()", "xpu._is_compiled"),
+         "torch.xpu._is_compiled()", "xpu._is_compiled", "linked with support for xpu devices"),
         r"Torch not compiled with XPU enabled|PyTorch was compiled without XPU support"
+        r"|PyTorch is not linked with support for xpu devices"
         r"|Cannot initialize XPU without ATen_xpu library|xpu\._is_compiled\(\)\)?[ \t]*\n[ \t>]*False\b"
         r"|xpu\._is_compiled\(\)[ :=\-]{1,5}False",
         after=2,

@@ -191,7 +191,8 @@ _ROCM = (
     Signature(
         "hip-no-binary",
         (
-            "hip error: invalid device function",
+            "hip error: invalid",
+            "rocm error: invalid",
             "hiperrornobinaryforgpu",
             "hiperrorinvaliddevicefunction",
             "for gpu arch",
@@ -200,7 +201,8 @@ _ROCM = (
             "hiperrorinvalidimage",
             "no kernel image is available",
         ),
-        r"HIP error: (?:invalid device function|device kernel image is invalid|no kernel image)"
+        # "ROCm error:" is how ggml, which runs by torch in many programs, names the same errors of HIP.
+        r"(?:HIP|ROCm) error: (?:invalid (?:device function|kernel file)|device kernel image is invalid|no kernel image)"
         r"|hipErrorNoBinaryForGpu|hipErrorInvalid(?:DeviceFunction|Image)|HSA_STATUS_ERROR_INVALID_ISA"
         r"|(?:TensileLibrary|rocBLAS)[^\n]{0,200}for GPU arch ?:? ?(?P<gfx>gfx\w+)",
     ),
@@ -214,8 +216,8 @@ _ROCM = (
     Signature("rocm-targets", ("gfx",), r"^\W{0,2}(?P<targets>gfx\w{3,5}(?:[;, ]+gfx\w{3,5}){1,30})\W{0,2}$"),
     Signature(
         "gpu-memory-fault",
-        ("memory access fault by gpu",),
-        r"Memory access fault by GPU node-\d+",
+        ("memory access fault by gpu", "hsa_status_error_memory_aperture_violation", "hsa_status_error_memory_fault"),
+        r"Memory access fault by GPU node-\d+|HSA_STATUS_ERROR_MEMORY_(?:APERTURE_VIOLATION|FAULT)\b",
     ),
 )
 

@@ -114,6 +114,16 @@ CASES = [
 def test_the_cause_is_named_first(rule: str, text: str) -> None:
     named(text, rule)
 
+CASES += [
+    ("XPU: c10's guard of a build without it", "xpu-not-compiled", "RuntimeError: PyTorch is not linked with support for xpu devices"),
+    ("ROCr: the queue's error", "illegal-memory-access", "Queue 0x7f21 aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: beyond the largest legal address. code: 0x29"),
+    ("ggml names HIP's errors by ROCm", "rocm-gfx-unsupported", "Device 0: AMD Radeon RX 6700 XT, gfx1031\nROCm error: invalid device function\n  current device: 0"),
+    ("ggml: what HIP calls an invalid kernel file", "rocm-gfx-unsupported", "gfx1036\nROCm error: invalid kernel file"),
+    ("a data centre's board by its number", "gpu-too-old-for-build", "We moved to torch 2.8.0+cu128 on a V100.\nRuntimeError: CUDA error: no kernel image is available for execution on the device"),
+    ("the same, Chinese around it", "gpu-too-old-for-build", "在P100上安装了 torch 2.8.0+cu128\nRuntimeError: CUDA error: no kernel image is available for execution on the device"),
+    ("docker without the GPU, torch finds none", "container-no-gpu", '$ docker run --rm pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime python -c "import torch; print(torch.cuda.is_available())"\nFalse'),
+    ("the same, the host's card in a sentence", "container-no-gpu", "The host has an RTX 3090.\n$ docker run -it nvcr.io/nvidia/pytorch:24.05-py3\n>>> torch.cuda.is_available()\nFalse"),
+]
 
 NEAR = [
     ("a driver that a future release will not support", "driver-gpu-unsupported", "This feature is not supported by the NVIDIA Container Toolkit yet"),
@@ -143,6 +153,13 @@ NEAR = [
         "feat(init): clearer words\nThis PR catches the case where cuInit fails with CUDA_ERROR_SYSTEM_NOT_READY and says what to do.",
     ),
     ("a wish for a feature", "illegal-memory-access", "[Feature] Please retry the step after an illegal memory access was encountered in one of the workers"),
+    ("ROCm's other errors", "rocm-gfx-unsupported", "gfx1100\nROCm error: out of memory"),
+    ("a start with the GPU that finds none", "container-no-gpu", "$ docker run --gpus all -it pytorch/pytorch:latest\n>>> torch.cuda.is_available()\nFalse"),
+    ("a container of something else", "container-no-gpu", "$ docker run -d postgres:16\n>>> torch.cuda.is_available()\nFalse"),
+    ("a container in which torch finds the GPU", "container-no-gpu", "$ docker run -it pytorch/pytorch:latest\n>>> torch.cuda.is_available()\nTrue"),
+    ("a start without and one with the GPU", "container-no-gpu", "$ docker run -it pytorch/pytorch:latest\n$ docker run --gpus all -it pytorch/pytorch:latest\n>>> torch.cuda.is_available()\nFalse"),
+    ("another board for which it works", "gpu-too-old-for-build", "torch 2.8.0+cu128 works on an A100 and fails here.\nIt also worked with the V100.\nRuntimeError: CUDA error: no kernel image is available for execution on the device"),
+    ("paper of a size", "gpu-too-old-for-build", "torch 2.8.0+cu128 prints M40 screws and K80.\nRuntimeError: CUDA error: no kernel image is available for execution on the device"),
     ("a percentage", "library-path-shadowing", "loss fell by 20%20 of the runs"),
 ]
 
@@ -157,6 +174,11 @@ def test_unknown_chips_get_the_way_to_find_out() -> None:
     finding = named("RuntimeError: HIP error: invalid device function", "rocm-gfx-unsupported")
     assert "HSA_OVERRIDE_GFX_VERSION" in finding.remedy.text
     assert "rocminfo" in finding.otherwise
+
+
+def test_a_container_needs_the_intel_card_handed_in() -> None:
+    text = "$ docker run -it intel/intel-extension-for-pytorch\nfailed to initialize XPU devices. The driver may not be installed"
+    assert "--device /dev/dri" in named(text, "xpu-runtime-init-failed").remedy.text
 
 
 def test_name_and_architecture_of_one_amd_card_are_one_card() -> None:
