@@ -21,7 +21,8 @@ import reference_ways as W
 
 LEAST = 0.1  # seconds: shorter samples say more about the clock than about the work
 MOST_STEPS = 200
-PER_ROUND = 3.0  # seconds that a round may take on average; on slower machines fewer are made, but two at least
+PER_ROUND = 3.0  # seconds that a round may take on average; on slower machines fewer are made
+NO_TIME = "no time was left"
 SUSTAINED = 2.0  # seconds of products without a pause, so that nvidia-smi sees a GPU under load
 VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
@@ -203,10 +204,13 @@ def rounded(value):
 def ways_of(run, workers, lacking):
     """(ways by name, the objects behind them); what cannot be measured here is left out, the reason is put into `lacking`."""
     T, device = run.T, run.device
-    train = run.made()[0]
+    train, end = run.made()[0], time.perf_counter() + 2 * PER_ROUND * run.options.rounds
     ways, made = {}, {}
 
     def attempt(name, make):
+        if time.perf_counter() > end and len(ways) > 1:
+            lacking[name] = NO_TIME
+            return
         try:
             item = make()
             way = Way(*item[:3], device=device, **(item[3] if len(item) > 3 else {}))
@@ -230,25 +234,25 @@ def ways_of(run, workers, lacking):
         made["convolutions"] = W.Convolutions(part.trainer.model, images)
         return made["convolutions"].train, W.BATCH, "images/s"
 
-    attempt("memory", memory)
-    attempt("plain", lambda: plain(0))
-    if workers:
-        attempt("plain-workers", lambda: plain(workers))
+    def product(precision):
+        item = W.Products(context, precision)
+        return item.train, item.flops / 1e12, "TFLOP/s"
+
     context = W.Context(device)
     precisions = context.precisions()
-    if "bf16" in precisions:
-        attempt("memory-bf16", lambda: memory("--amp", "bf16"))
+    attempt("memory", memory)
+    attempt("plain", lambda: plain(0))
+    for precision in precisions:
+        attempt("products-" + precision, lambda: product(precision))
     if "memory" in ways:
         attempt("convolutions", convolutions)
         attempt("input-memory", lambda: (made["memory"].load, W.BATCH, "images/s"))
     if "plain" in ways:
         attempt("input-plain", lambda: (made["plain0"].load, W.BATCH, "images/s"))
-    for precision in precisions:
-        def product(precision=precision):
-            item = W.Products(context, precision)
-            return item.train, item.flops / 1e12, "TFLOP/s"
-
-        attempt("products-" + precision, product)
+    if workers:
+        attempt("plain-workers", lambda: plain(workers))
+    if "bf16" in precisions:
+        attempt("memory-bf16", lambda: memory("--amp", "bf16"))
     return ways, made
 
 
@@ -273,11 +277,13 @@ def measured(run):
     own = torch.get_num_threads()
     workers = min(run.options.workers, room["usable"])
     ways, made = ways_of(run, workers, lacking)
-    rounds, first = 0, time.perf_counter()
-    while rounds < run.options.rounds and (rounds < 2 or time.perf_counter() - first < PER_ROUND * run.options.rounds):
+    rounds, end = 0, time.perf_counter() + PER_ROUND * run.options.rounds
+    while rounds < run.options.rounds and (rounds < 1 or time.perf_counter() < end):
         for way in ways.values():
             way.sample()
         rounds += 1
+    if rounds < min(3, run.options.rounds):
+        lacking["rounds"] = NO_TIME
     answer = {
         "rounds": rounds, "batch": W.BATCH, "ways": {name: way.told() for name, way in ways.items()}, "lacking": lacking,
         "cores": room, "threads": {"own": own, "asked": run.options.threads, "tried": tried(run, room, own)},

@@ -29,6 +29,8 @@ NOT_SLOWER = 0.95
 """The pipeline in memory does strictly less than the plain loop."""
 LEAST_OF_CONVOLUTIONS = 0.1
 """A step that is ten times its convolutions is bound by something that was not measured."""
+NO_TIME = "no time was left"
+"""What the payload gives as the reason."""
 HOST_BOUND = 0.8
 """Share of a step from which on the program, which starts the kernels, is what a GPU waits for."""
 READINGS_ALONE = ("gpu-shared", "gpu-throttled", "gpu-power-limit")
@@ -204,12 +206,15 @@ def _slow(title: str, seen: str, remedy: Remedy, severity: str = "warning") -> F
 
 def _doubt(stage: dict[str, Any], facts: Facts, device: str) -> str | None:
     """Why the measurement says nothing about this machine, None where it does."""
-    for name, what in (("memory", "The pipeline in memory"), ("plain", "The plain loop")):
-        if name not in stage["ways"]:
-            return f"{what} could not be measured: {stage['lacking'].get(name, 'no reason was given')}."
     busy = _busy(stage, facts, device)
     if busy is not None:
         return f"The machine is busy: {busy}{_load(stage)}."
+    late = [name for name, reason in stage["lacking"].items() if reason == NO_TIME]
+    if late:
+        return f"The machine is busy, or very slow: no time was left for {', '.join(late)}{_load(stage)}."
+    for name, what in (("memory", "The pipeline in memory"), ("plain", "The plain loop")):
+        if name not in stage["ways"]:
+            return f"{what} could not be measured: {stage['lacking'].get(name, 'no reason was given')}."
     for name in ("memory", "plain"):
         way = stage["ways"][name]
         if way["spread"] > UNSTEADY:

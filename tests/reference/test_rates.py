@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -218,13 +219,14 @@ def test_the_cause_of_a_slow_gpu_is_named_beside_it() -> None:
         ((on_gpu(*H200), "cuda:0", XEON, 1.0, under_load(*H200, utilization_before=80.0)), "another process used 80 % of cuda:0"),
         ((on_gpu(*H200, ways={}, lacking={"memory": "OutOfMemoryError: CUDA out of memory"}), "cuda:0"), "OutOfMemoryError"),
         (({"failed": "RuntimeError: no"},), "RuntimeError: no"),
+        ((stage(lacking={"convolutions": "no time was left", "rounds": "no time was left"}),), "no time was left for convolutions, rounds, load 0.1 on 2 cores"),
         ((stage(threads={"own": 1, "asked": 0, "tried": {"1": 0.1, "2": 0.2}}), "cpu", XEON, 40.0), "Another number of threads seems faster"),
         ((stage(memory=270.0),), "runs at 0.90 x the plain loop"),
         ((stage(memory=540.0, convolutions=6000.0),), "11 times as long as its convolutions alone"),
         ((stage(products={"fp32": 0.03}),), "% of what it can give at most"),
         ((stage(kernels={"name": "oneDNN", "there": False, "on": True, "asked_off": False}),), "no oneDNN"),
     ],
-    ids=["own share", "others", "unsteady", "GPU shared", "out of memory", "failed", "threads beside others", "slower than plain", "far from its convolutions", "slow CPU", "no oneDNN"],
+    ids=["own share", "others", "unsteady", "GPU shared", "out of memory", "failed", "no time", "threads beside others", "slower than plain", "far from its convolutions", "slow CPU", "no oneDNN"],
 )  # fmt: skip
 def test_what_cannot_be_trusted_or_explained_is_skipped_and_no_warning(case: tuple[Any, ...], words: str) -> None:
     findings, skipped, status, text = judged(*case)
@@ -335,6 +337,33 @@ def test_another_number_of_threads_is_tried_only_where_the_own_cannot_be_right(p
     assert payload.better_threads({"logical": 64, "usable": room[0], "physical": room[1]}, own, asked, variables) == wanted
 
 
+def test_a_machine_that_is_far_too_slow_is_left_in_time(payload: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def work(steps: int) -> None:
+        clock[0] += 50.0 * steps
+
+    class Part:
+        def __init__(self, *arguments: object, **more: object) -> None:
+            self.train = self.load = work
+            self.flops, self.told, self.ready = 1e9, "torchvision", None
+
+    class OnCpu(Part):
+        def precisions(self) -> list[str]:
+            return ["fp32"]
+
+    monkeypatch.setattr(payload.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(payload, "W", SimpleNamespace(Memory=Part, Plain=Part, Pictures=Part, Products=Part, Context=OnCpu, wait=lambda d: None, BATCH=128, words=str))
+    run = SimpleNamespace(T=None, device=SimpleNamespace(type="cpu"), options=SimpleNamespace(rounds=4), made=lambda: ([], []))
+    lacking: dict[str, str] = {}
+    ways, _ = payload.ways_of(run, 0, lacking)
+    assert set(ways) == {"memory", "plain"}
+    assert lacking == dict.fromkeys(("products-fp32", "convolutions", "input-memory", "input-plain"), payload.NO_TIME)
+    from envcheck.reference import rates
+
+    assert payload.NO_TIME == rates.NO_TIME
+
+
 def test_summary_of_rounds(payload: Any) -> None:
     assert payload.summary([4.0, 1.0, 3.0, 2.0]) == {"median": 2.5, "low": 1.0, "high": 4.0, "spread": 0.6, "samples": 4}
     assert payload.summary([2.0])["spread"] == 0.0
@@ -376,3 +405,30 @@ def test_the_payload_measures_every_way_by_the_users_own_settings(python_with_to
     assert 0 < told["cpu_share"] <= 1
     _, _, status, text = judged(told)
     assert status in ("proved", "skipped"), text  # of a small batch, on whatever machine runs this
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env", "start", "rule"),
+    [({}, "", ""), ({"OMP_NUM_THREADS": "1"}, "", "cpu-threads"), ({}, "import torch; torch.backends.mkldnn.set_flags(False)", "reference-slow")],
+    ids=["as it is", "one thread", "oneDNN switched off at the start"],
+)
+def test_on_this_machine(python_with_torch: str, tmp_path: Path, env: dict[str, str], start: str, rule: str) -> None:
+    if not os.environ.get("ENVCHECK_REFERENCE_WHOLE"):
+        pytest.skip("wants a quiet machine: set ENVCHECK_REFERENCE_WHOLE=1")
+    from envcheck.target import run_payload
+
+    (tmp_path / "sitecustomize.py").write_text(start)
+    attended = Attended(None)
+    answer = run_payload(
+        python_with_torch, PAYLOADS / "reference_checks.py", ["machine", "rates", "--device", "cpu", "--rounds", "4"],
+        timeout=300, limit=300, env={**os.environ, "PYTHONPATH": str(tmp_path), **env}, on_stage=attended,
+    )  # fmt: skip
+    attended.close()
+    told = {s["stage"]: s for s in answer.stages}["rates"]
+    findings, _, status, text = judged(told, "cpu", attended.system, attended.cpu_before.value)
+    if text.startswith(("The machine is busy", "The rates are unsteady")) or (rule == "cpu-threads" and told["cores"]["usable"] == 1):
+        pytest.skip(text)
+    assert [f.rule for f in findings] == ([rule] if rule else []), text
+    assert status == ("failed" if rule else "proved"), text
