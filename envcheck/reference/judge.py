@@ -95,13 +95,12 @@ def _with_cause(finding: Finding, cause: str) -> Finding:
 
 def _failed(what: str, answer: Answer) -> Finding:
     during = f" during {answer.during}" if answer.during else ""
-    said = (answer.outcome.error or answer.noise or "").strip().splitlines()
     return Finding(
         rule="reference-failed",
         severity="error",
         area="runtime",
         title=f"{what} did not come to an end: {answer.kind}{during}",
-        seen=said[-1][:300] if said else f"exit code {answer.outcome.exit_code}",
+        seen=answer.last_words() if answer.last_words() != answer.kind else f"exit code {answer.outcome.exit_code}",
         why="Nothing can be said about what was not measured.",
         remedy=Remedy(text="See what torch itself says about it.", commands=("envcheck doctor",)),
     )

@@ -266,5 +266,4 @@ def fetch_cifar10(python: Path, folder: Path, on_event: OnEvent | None = None) -
     payload = PAYLOADS / "reference_download.py"
     answer = run_payload(python, payload, (str(folder),), timeout=3600, limit=3600, env=env, on_stage=on_event)
     if answer.kind != "answered":
-        said = (answer.outcome.error or answer.kind).strip().splitlines()
-        raise TargetError(f"CIFAR-10 was not downloaded: {said[-1] if said else answer.kind}")
+        raise TargetError(f"CIFAR-10 was not downloaded: {answer.last_words()}")

@@ -31,7 +31,7 @@ def draw(python: Path, reference: dict[str, Any], path: Path) -> None:
             )
             if answer.kind == "answered":
                 return
-            said = said or (answer.outcome.error or answer.kind).strip().splitlines()[-1]
+            said = said or answer.last_words()
     raise UsageError(f"--plot needs matplotlib in envcheck's environment or the one under test ({said})")
 
 

@@ -45,6 +45,14 @@ class Answer:
         parts = [self.sections.get(name, "") for name in stages] if stages else list(self.sections.values())
         return "\n".join(part for part in parts if part)
 
+    def last_words(self) -> str:
+        """The last line that it wrote of what went wrong, how it ended where it wrote none."""
+        for text in (self.outcome.error, self.stderr(), self.noise):
+            lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+            if lines:
+                return lines[-1][:300]
+        return self.kind
+
     def interruption(self, stage: str) -> Interruption | None:
         """How that stage ended its child, None when it did not."""
         for item in self.interruptions:
