@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 def reference(
     program: Annotated[
         list[str] | None,
-        typer.Argument(help="With --audit: a program to run twice, after `--`: -- python train.py ..."),
+        typer.Argument(
+            help="With --audit, after `--`: a program (-- python train.py ...) whose modules and optimizers are watched in "
+            "two runs. It is really run twice, and ended after --steps: what it writes it writes twice."
+        ),
     ] = None,
     preset: Annotated[
         str,
@@ -48,8 +51,14 @@ def reference(
     threads: Annotated[int, typer.Option("--threads", min=0, help="CPU threads; 0 = torch's own choice.")] = 0,
     compile_: Annotated[bool, typer.Option("--compile", help="Repeat the steps under torch.compile.")] = False,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Which settings decide about equal bits, and which operations have none.")
+        bool,
+        typer.Option(
+            "--audit", help="Which settings and operations break equal bits here; or where two runs of a program part."
+        ),
     ] = False,
+    steps: Annotated[
+        int, typer.Option("--steps", min=1, help="With --audit: optimizer steps of the program that are compared.")
+    ] = 20,
     record: Annotated[Path | None, typer.Option("--record", help="Keep the report in this file.")] = None,
     against: Annotated[
         Path | None, typer.Option("--against", help="Compare with a report kept earlier or elsewhere.")
@@ -77,7 +86,11 @@ def reference(
     if audit:
         from envcheck.cli.reference_audit import audit_command
 
-        raise typer.Exit(audit_command(console, python, device, request.program, json=json, quiet=quiet))
+        raise typer.Exit(
+            audit_command(
+                console, python, device, request.program, json=json, quiet=quiet, steps=steps, compiled=compile_
+            )
+        )
     training = ("--compile",) if compile_ else ()
     measured, judgement = _run(python, request, device, seed, threads, training, quiet)
     raise typer.Exit(_tell(console, measured, judgement, request, json=json, quiet=quiet, verbose=verbose))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,58 +12,147 @@ from envcheck.cli.options import write_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from envcheck.findings import Finding
+    from envcheck.reference.audit import Audit
+    from envcheck.reference.program import Compared
+
 SCHEMA = 1
-KINDS = {
-    "forward": "computed differently",
-    "gradient": "its gradient differs",
-    "weights": "its new weights differ",
-    "order": "the two runs did not do the same things",
+STYLES = {
+    "differs": "bold red",
+    "crashed": "bold red",
+    "failed": "bold red",
+    "other-bits": "yellow",
+    "refused": "yellow",
+    "no-effect": "green",
+    "deterministic": "green",
 }
 
 
 def audit_command(
-    console: Console, python: Path | None, device: str, program: Sequence[str], *, json: bool, quiet: bool
+    console: Console,
+    python: Path | None,
+    device: str,
+    program: Sequence[str],
+    *,
+    json: bool,
+    quiet: bool,
+    steps: int = 20,
+    compiled: bool = False,
 ) -> int:
     """The exit code: 1 when something differs although it should not."""
-    from envcheck.reference.audit import audit, audit_program
+    from envcheck.cli.reference_progress import Live
     from envcheck.target import choose
 
     interpreter = choose(python).python
-    if program:
-        told = audit_program(interpreter, program)
-        code = int(told["difference"] is not None)
-    else:
-        told = audit(interpreter, device)
-        code = int(any(row["status"] in ("differs", "crashed") for row in told["operations"]))
+    live = Live(enabled=not quiet and sys.stderr.isatty())
+
+    def progress(text: str) -> None:
+        live(text, None)
+
+    try:
+        if program:
+            report, show = _program(interpreter, program, steps, progress)
+        else:
+            report, show = _installation(interpreter, device, progress, compiled=compiled)
+    finally:
+        live.close()
     if json:
         import msgspec
 
-        write_json(
-            msgspec.json.encode(
-                {"schema": SCHEMA, "verdict": "problems" if code else "healthy", "findings": [], "audit": told}
-            )
-        )
-    elif program:
-        _show_program(console, told)
+        from envcheck.redact import redact_document
+
+        write_json(msgspec.json.encode(redact_document(msgspec.to_builtins(report))))
     else:
-        _show(console, told, quiet=quiet)
-    return code
+        show(console, quiet)
+        _show_findings(console, report["findings"], quiet=quiet)
+        console.print(f"verdict: {report['verdict']}", markup=False)
+    return 0 if report["verdict"] == "healthy" else 1
 
 
-def _show_program(console: Console, told: dict[str, Any]) -> None:
-    difference = told["difference"]
-    if difference is None:
-        console.print(f"two runs, {told['steps']} steps, {told['tensors']} tensors: the same bits", markup=False)
+def _report(findings: list[Finding], checks: list[Any], audit: dict[str, Any]) -> dict[str, Any]:
+    wrong = any(finding.severity == "error" for finding in findings)
+    return {
+        "schema": SCHEMA,
+        "verdict": "problems" if wrong else "healthy",
+        "findings": findings,
+        "checks": checks,
+        "skipped": [],
+        "audit": audit,
+    }
+
+
+def _installation(interpreter: Path, device: str, progress: Any, *, compiled: bool) -> tuple[dict[str, Any], Any]:
+    from envcheck.reference.audit import audit, document
+    from envcheck.reference.audit_findings import of_audit
+
+    found = audit(interpreter, device, compiled=compiled, on_progress=progress)
+    findings, checks = of_audit(found)
+    return _report(findings, checks, document(found)), lambda console, quiet: _show(console, found, quiet=quiet)
+
+
+def _program(interpreter: Path, program: Sequence[str], steps: int, progress: Any) -> tuple[dict[str, Any], Any]:
+    from envcheck.reference.audit_findings import of_program
+    from envcheck.reference.program import audit_program, document
+
+    found = audit_program(interpreter, program, steps, on_progress=progress)
+    return _report(of_program(found), [], document(found)), lambda console, _: _show_program(console, found)
+
+
+def _show_program(console: Console, found: Compared) -> None:
+    if found.difference is None:
+        console.print(
+            f"two runs of {found.name}, {found.steps} optimizer steps, {found.tensors} tensors: the same bits",
+            markup=False,
+        )
+    else:
+        console.print(f"first difference: {found.difference.text}", markup=False)
+        if found.difference.detail:
+            console.print(f"  {found.difference.detail}", markup=False)
+    end = found.one.end
+    if end.get("sampled"):
+        console.print(f"  of {end['sampled']} large tensors 32 MiB each were compared, spread over them", markup=False)
+    if end.get("unread"):
+        console.print(f"  {end['unread']} tensors could not be read and were not compared", markup=False)
+
+
+def _show(console: Console, found: Audit, *, quiet: bool) -> None:
+    if quiet:
         return
-    console.print(
-        f"first difference: step {difference['step']}, {difference['name']}: {KINDS[difference['kind']]}", markup=False
-    )
+    group = ""
+    for row in found.settings:
+        if row["group"] != group:
+            group = row["group"]
+            console.print(f"\n{group}", style="bold", markup=False)
+        value = "not set" if row["value"] is None else str(row["value"])
+        mark = "as it should be" if row["right"] else row["advice"]
+        console.print(f"  {row['name']:<38} {value:<12} {mark}", markup=False)
+    console.print("\nexperiments: a short training, all strict but one thing, twice in fresh processes", style="bold")
+    made = found.experiments
+    for result in [*made.controls.values(), *made.results]:
+        _line(console, result.status, f"{result.loose}: {result.text}")
+    console.print("\noperations that have lacked a deterministic implementation", style="bold")
+    for row in found.operations:
+        off = {True: "differs when they are off", False: "", None: ""}[row["differs_when_off"]]
+        _line(console, row["status"], f"{row['operation']} {'; '.join(filter(None, (row['text'], off)))}")
+    console.print()
 
 
-def _show(console: Console, told: dict[str, Any], *, quiet: bool) -> None:
-    for row in () if quiet else told["settings"]:
-        mark = {True: "as it should be", False: "for equal bits: " + row["advice"], None: row["advice"]}[row["right"]]
-        console.print(f"{row['name']:<44} {row['value']!s:<10} {mark}", markup=False)
-    for row in told["operations"]:
-        if row["status"] != "deterministic" or not quiet:
-            console.print(f"{row['status']:<14} {row['operation']} {row['text']}", markup=False)
+def _line(console: Console, status: str, text: str) -> None:
+    from rich.markup import escape
+
+    style = STYLES.get(status, "dim")
+    console.print(f"  [{style}]{status:<14}[/] {escape(text)}")
+
+
+def _show_findings(console: Console, findings: Sequence[Finding], *, quiet: bool) -> None:
+    from rich.markup import escape
+
+    styles = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+    for finding in findings:
+        console.print(f"[{styles[finding.severity]}]{finding.severity}[/] {escape(finding.title)}  ({finding.rule})")
+        if not quiet:
+            console.print(f"  seen: {escape(finding.seen)}")
+            console.print(f"  why:  {escape(finding.why)}")
+            console.print(f"  do:   {escape(finding.remedy.text)}")
+            for command in finding.remedy.commands:
+                console.print(f"        {escape(command)}")

@@ -29,32 +29,34 @@ def operations(torch, device):
         out.sum().backward()
         return out, x.grad
 
-    index = ((torch.arange(4096) * 31) % 17).to(device)
+    # Sums of many threads into few places, and of more than one block: small ones would come in one order by chance.
+    many, side = (4096, 8) if device.type == "cpu" else (1 << 18, 64)
+    index = ((torch.arange(many) * 31) % 17).to(device)
     words = ((torch.arange(64) * 7) % 10).reshape(4, 16).to(device)
-    grid = (((torch.arange(2 * 8 * 8 * 2) * 37) % 101).float() / 50 - 1).reshape(2, 8, 8, 2).to(device)
-    yield "index_add_", lambda: (torch.zeros(17, device=device).index_add_(0, index, made(4096).detach()),)
-    yield "scatter_add_", lambda: (torch.zeros(17, device=device).scatter_add_(0, index, made(4096).detach()),)
-    yield "scatter_reduce prod", lambda: (torch.ones(17, device=device).scatter_reduce_(0, index, made(4096).detach() + 1, "prod"),)
-    yield "index_put_ accumulate", lambda: (torch.zeros(17, device=device).index_put_((index,), made(4096).detach(), accumulate=True),)
-    yield "put_ accumulate", lambda: (torch.zeros(17, device=device).put_(index, made(4096).detach(), accumulate=True),)
-    yield "bincount with weights", lambda: (torch.bincount(index, weights=made(4096).detach()),)
-    yield "histc", lambda: (torch.histc(made(4096).detach(), 10),)
-    yield "cumsum", lambda: back(lambda x: x.cumsum(0), 4096)
+    grid = (((torch.arange(2 * side * side * 2) * 37) % 101).float() / 50 - 1).reshape(2, side, side, 2).to(device)
+    yield "index_add_", lambda: (torch.zeros(17, device=device).index_add_(0, index, made(many).detach()),)
+    yield "scatter_add_", lambda: (torch.zeros(17, device=device).scatter_add_(0, index, made(many).detach()),)
+    yield "scatter_reduce prod", lambda: (torch.ones(17, device=device).scatter_reduce_(0, index, made(many).detach() + 1, "prod"),)
+    yield "index_put_ accumulate", lambda: (torch.zeros(17, device=device).index_put_((index,), made(many).detach(), accumulate=True),)
+    yield "put_ accumulate", lambda: (torch.zeros(17, device=device).put_(index, made(many).detach(), accumulate=True),)
+    yield "bincount with weights", lambda: (torch.bincount(index, weights=made(many).detach()),)
+    yield "histc", lambda: (torch.histc(made(many).detach(), 10),)
+    yield "cumsum", lambda: back(lambda x: x.cumsum(0), many)
     yield "median with indices", lambda: tuple(made(64, 65).detach().median(1))
     yield "embedding backward", lambda: back(lambda w: F.embedding(words, w), 10, 8)
     yield "embedding_bag max backward", lambda: back(lambda w: F.embedding_bag(words, w, mode="max"), 10, 8)
-    yield "interpolate bilinear backward", lambda: back(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 2, 3, 8, 8)
-    yield "interpolate bicubic backward", lambda: back(lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 2, 3, 8, 8)
+    yield "interpolate bilinear backward", lambda: back(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 2, 3, side, side)
+    yield "interpolate bicubic backward", lambda: back(lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 2, 3, side, side)
     yield "interpolate linear backward", lambda: back(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), 2, 3, 8)
     yield "interpolate trilinear backward", lambda: back(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), 2, 3, 4, 4, 4)
-    yield "grid_sample backward", lambda: back(lambda x: F.grid_sample(x, grid, align_corners=False), 2, 3, 8, 8)
-    yield "adaptive_avg_pool2d backward", lambda: back(lambda x: F.adaptive_avg_pool2d(x, 3), 2, 3, 8, 8)
-    yield "adaptive_max_pool2d backward", lambda: back(lambda x: F.adaptive_max_pool2d(x, 3), 2, 3, 8, 8)
+    yield "grid_sample backward", lambda: back(lambda x: F.grid_sample(x, grid, align_corners=False), 2, 3, side, side)
+    yield "adaptive_avg_pool2d backward", lambda: back(lambda x: F.adaptive_avg_pool2d(x, 3), 2, 3, side, side)
+    yield "adaptive_max_pool2d backward", lambda: back(lambda x: F.adaptive_max_pool2d(x, 3), 2, 3, side, side)
     yield "avg_pool3d backward", lambda: back(lambda x: F.avg_pool3d(x, 3, 1), 2, 3, 5, 5, 5)
     yield "max_pool3d backward", lambda: back(lambda x: F.max_pool3d(x, 2), 2, 3, 6, 6, 6)
     yield "fractional_max_pool2d backward", lambda: back(lambda x: F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=torch.full((2, 3, 2), 0.3, device=device)), 2, 3, 8, 8)
-    yield "reflection pad backward", lambda: back(lambda x: F.pad(x, (2, 2, 2, 2), mode="reflect"), 2, 3, 8, 8)
-    yield "replication pad backward", lambda: back(lambda x: F.pad(x, (2, 2, 2, 2), mode="replicate"), 2, 3, 8, 8)
+    yield "reflection pad backward", lambda: back(lambda x: F.pad(x, (2, 2, 2, 2), mode="reflect"), 2, 3, side, side)
+    yield "replication pad backward", lambda: back(lambda x: F.pad(x, (2, 2, 2, 2), mode="replicate"), 2, 3, side, side)
     yield "ctc_loss backward", lambda: back(lambda x: F.ctc_loss(x.log_softmax(2), words[:, :6] % 9 + 1, (20,) * 4, (6,) * 4), 20, 4, 10)
     yield "nll_loss 2d backward", lambda: back(lambda x: F.nll_loss(x.log_softmax(1), words.reshape(1, 8, 8)), 1, 10, 8, 8)
     yield "conv_transpose2d backward", lambda: back(lambda x: F.conv_transpose2d(x, torch.ones(3, 4, 3, 3, device=device)), 2, 3, 8, 8)
@@ -62,23 +64,65 @@ def operations(torch, device):
     yield "scaled_dot_product_attention backward", lambda: back(lambda x: F.scaled_dot_product_attention(x, x, x), 2, 4, 16, 8)
 
 
+def differs(torch, call):
+    """Whether five runs give other bits."""
+    first = call()
+    return any(not torch.equal(a.detach(), b.detach()) for _ in range(4) for a, b in zip(first, call()))
+
+
 def attempt(torch, call):
-    """("deterministic" | "refused" | "differs" | "unavailable", words)."""
+    """("deterministic" | "refused" | "differs" | "unavailable", words, whether it differs with deterministic algorithms off)."""
+    loose = None
+    try:
+        loose = differs(torch, call)
+    except Exception:  # said by the second try
+        pass
     torch.use_deterministic_algorithms(True)
     try:
-        first = call()
-        for _ in range(4):
-            again = call()
-            if any(not torch.equal(a.detach(), b.detach()) for a, b in zip(first, again)):
-                return "differs", "five runs gave different bits although deterministic algorithms are on"
-        return "deterministic", ""
+        if differs(torch, call):
+            return "differs", "five runs gave different bits although deterministic algorithms are on", loose
+        return "deterministic", "", loose
     except RuntimeError as error:
         words = str(error).splitlines()[0][:200]
-        return ("refused" if "deterministic" in str(error) else "unavailable"), words
+        return ("refused" if "deterministic" in str(error) else "unavailable"), words, loose
     except (AttributeError, NotImplementedError, TypeError) as error:
-        return "unavailable", str(error).splitlines()[0][:200]
+        return "unavailable", str(error).splitlines()[0][:200], loose
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def habits(torch):
+    """What no setting holds: seeds as this process found them, and what DataLoader workers get."""
+    import inspect
+    import multiprocessing
+
+    told = {"torch": "none (drew %d)" % torch.initial_seed(), "random": "none"}
+    try:
+        import numpy
+
+        told["numpy"] = "none" if hasattr(numpy, "random") else "unknown"
+    except Exception:  # absent, or one that does not fit this Python
+        told["numpy"] = "numpy is not installed"
+    try:
+        text = inspect.getsource(__import__("torch.utils.data._utils.worker", fromlist=["worker"])._worker_loop)
+        names = [name for name, sign in (("torch", "torch.manual_seed("), ("random", "random.seed("), ("numpy", "np_seed")) if sign in text or (name == "numpy" and "numpy" in text)]
+        told["seeded by the DataLoader"] = ", ".join(names)
+    except Exception:
+        told["seeded by the DataLoader"] = None
+    told["started by"] = multiprocessing.get_start_method()
+    return told
+
+
+AUTOTUNING = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning", "deterministic", "force_disable_caches")
+
+
+def autotuning():
+    """torch.compile's choices by timing, {} where this torch has no Inductor."""
+    try:
+        import torch._inductor.config as config
+    except Exception:
+        return {}
+    return {name: bool(getattr(config, name)) for name in AUTOTUNING if hasattr(config, name)}
 
 
 def main():
@@ -88,13 +132,18 @@ def main():
     checks.begin("import torch")
     import torch
 
+    drawn = habits(torch)
     run = checks.Run(checks.parse(["machine", "--device", options.device]))
     checks.emit("import torch", version=torch.__version__)
-    checks.emit("machine", **checks.machine(run))
+    told = checks.machine(run)
+    told["settings"]["backends.fp32_precision"] = checks.setting("backends.fp32_precision")
+    checks.emit("machine", habits=drawn, **told)
     for name, call in operations(torch, run.device):
         checks.begin(name)
-        status, words = attempt(torch, call)
-        checks.emit(name, operation=name, status=status, text=words)
+        status, words, loose = attempt(torch, call)
+        checks.emit(name, operation=name, status=status, text=words, differs_when_off=loose)
+    checks.begin("autotuning")
+    checks.emit("autotuning", autotuning=autotuning())
     checks.emit("done")
 
 

@@ -65,6 +65,13 @@ OTHERS: tuple[Named, ...] = (
     Named(
         "reference-resume", "reproducibility", "A run that was killed and resumed does not end like the unbroken one."
     ),
+    Named(
+        "reference-operation-differs",
+        "reproducibility",
+        "An operation gives other bits from call to call although deterministic algorithms are on.",
+    ),
+    Named("reference-loose-setting", "reproducibility", "A setting that is loose here was shown to break equal bits."),
+    Named("reference-program-differs", "reproducibility", "Two runs of a program do not compute the same bits."),
     Named("reference-accuracy", "reproducibility", "The accuracy of a training lies outside of the recorded band."),
     Named("reference-slow", "performance", "A training runs slower than the device allows, or its speed says nothing."),
 )
