@@ -6,7 +6,7 @@ The first goes from the plain loop's rate to what the device can give, one chang
 the pipeline in memory apart, once contiguous and once channels_last: each part by itself, forward and backward, with
 the arithmetic and the least traffic to memory that it needs, and the time that the device's products and copies would
 need for that. What the parts do not sum up to is Python, autograd and the loop. Nothing is typed by hand; rounds
-alternate between all rows, and medians are printed. On a quiet machine it takes about three minutes on two cores.
+alternate between all rows, and medians are printed. It wants a quiet machine.
 
 Page faults: large tensors come from the kernel as fresh memory every time, and each page costs a fault when it is first
 written. They are counted for each part, and their price is measured. A device with an allocator of its own has none.

@@ -234,7 +234,9 @@ def _busy(stage: dict[str, Any], facts: Facts, device: str) -> str | None:
     share = stage.get("cpu_share")
     if stage["build"].get("mkl"):  # its threads never sleep in a product, so that time they did not get went to others
         if share is not None and share < GOT:
-            return f"this process got {100 * share:.0f} % of the CPU time that its {stage['threads']['own']} threads asked for"
+            own = stage["threads"]["own"]
+            threads = f"{own} threads" if own > 1 else "one thread"
+            return f"this process got {100 * share:.0f} % of the CPU time that its {threads} asked for"
         return None
     before = next((m.value for m in facts.speed or () if m.name == "cpu-busy-before"), 0.0)
     return f"others used {before:.0f} % of the CPU before" if before >= BUSY else None
