@@ -166,4 +166,28 @@ def host_compiler(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
     )
 
 
-RULES: tuple[Rule, ...] = (toolkit_missing, toolkit_mismatch, nvcc_arch, host_compiler)
+@rule("build-arch-unknown", "build", "An extension is built where no GPU is seen, and no architecture is named.")
+def build_arch_unknown(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Builds ask the visible GPUs for what to compile; in an image that is being built there are none."""
+    item = facts.symptom("build-arch-unknown")
+    if item is None:
+        return
+    variable = derive.detail(item, "variable") or "TORCH_CUDA_ARCH_LIST"
+    example = "86" if variable.startswith("TCNN") else "8.6"
+    yield rule.finding(
+        "error",
+        title=f"The build sees no GPU, and {variable} does not say for which to compile",
+        seen=derive.quote(item),
+        why="Without that variable the architectures of the visible GPUs are taken. There is none: a docker build, a login node, a driver "
+        "that does not work, or a CPU build of torch.",
+        remedy=Remedy(
+            text="Name the compute capability of the GPUs that it is for (nvidia-smi --query-gpu=compute_cap --format=csv on the machine "
+            "with the GPU). If this is that machine, see first why torch.cuda.is_available() is False.",
+            commands=(f'export {variable}="{example}"', 'python -c "import torch; print(torch.__version__, torch.cuda.is_available())"'),
+        ),
+        confidence="certain",
+        line=item.line,
+    )  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (toolkit_missing, toolkit_mismatch, nvcc_arch, build_arch_unknown, host_compiler)

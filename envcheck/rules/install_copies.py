@@ -153,6 +153,17 @@ def _this_python(facts: Facts, matrix: Matrix) -> Remedy:
 @rule("torch-not-installed", "install", "torch is not installed in this Python.", explains=_NEEDS_TORCH)
 def torch_not_installed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Nothing on the path of this Python provides torch."""
+    misnamed = facts.symptom("pytorch-name")
+    if misnamed is not None:
+        yield rule.finding(
+            "error",
+            title="The package is called torch, not pytorch",
+            seen=derive.quote(misnamed),
+            why="pytorch on the package index is an empty package that only says this.",
+            remedy=_install_here(facts, matrix),
+            line=misnamed.line,
+        )
+        return
     item = not_found(facts)
     if item is None and facts.torch.found is not False:
         return

@@ -100,6 +100,10 @@ def torch_release_differs(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
     if wanted is not None:
         yield _said(rule, facts, wanted)
         return
+    source = facts.symptom("source-for-older-torch")
+    if source is not None:
+        yield _old_source(rule, facts, source)
+        return
     for item in derive.symptoms(facts, "torch-name-missing"):
         found = part_of_release(item)
         if found is None:
@@ -153,8 +157,41 @@ def _move(facts: Facts, matrix: Matrix, library: str, part: Part, caller: str | 
     )
 
 
+_SOURCES = (
+    ("thc", "1.11", "the headers THC/ are"),
+    ("thc2", "1.11", "the headers THC/ are"),
+    ("check", "1.5", "the macro AT_CHECK is"),
+    ("type", "2", "x.type() as an argument of AT_DISPATCH is"),
+)
+
+
+def _old_source(rule: Rule, facts: Facts, item: Symptom) -> Finding:
+    version = derive.torch_version(facts)
+    row = next((r for r in _SOURCES if item.details.get(r[0])), None)
+    title = (
+        f"The source was written for an older torch: {row[2]} gone since torch {row[1]}"
+        if row
+        else "The source is compiled as C++14, and the headers of torch 2.1 and newer need C++17"
+    )
+    return rule.finding(
+        "error",
+        title=title,
+        seen=derive.quote(item, version and f"torch {version}"),
+        why="A C++ or CUDA extension is compiled against the headers of the torch that is installed, and these do not have what it uses."
+        if row
+        else "The extension's own setup.py asks for -std=c++14.",
+        remedy=Remedy(
+            text="Take a newer release (or branch) of the extension"
+            + (f", or build it with a torch before {row[1]} in an environment of its own." if row else ", or change the standard in its setup.py to c++17.")
+        ),
+        confidence="likely",
+        otherwise="`python -c \"import torch; print(torch.__version__)\"` in the build's environment shows which torch it is built against.",
+        line=item.line,
+    )  # fmt: skip
+
+
 def _said(rule: Rule, facts: Facts, item: Symptom) -> Finding:
-    least = derive.detail(item, "least", "minimum") or ""
+    least = derive.detail(item, "least", "minimum") or ("2.5" if item.details.get("autocast") else "")
     have = derive.detail(item, "have") or derive.torch_version(facts)
     checkpoint = "least" in item.details
     return rule.finding(
@@ -163,6 +200,8 @@ def _said(rule: Rule, facts: Facts, item: Symptom) -> Finding:
         seen=derive.quote(item, have and f"torch {have}"),
         why="transformers refuses torch.load of older releases (CVE-2025-32434), and with it every checkpoint that is no safetensors file."
         if checkpoint
+        else "autocast for Apple's GPUs came with torch 2.5."
+        if item.details.get("autocast")
         else "This release of the program does not work with an older torch and goes on as if there were none.",
         remedy=Remedy(
             text=f"Install torch {least} or newer with its torchvision and torchaudio"

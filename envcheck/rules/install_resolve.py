@@ -330,6 +330,10 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
     """+cuXYZ is only on PyTorch's own index; or that index never had this release as such a build."""
     if is_32bit(facts) or is_musl(facts, None):
         return
+    gone = facts.symptom("index-file-gone")
+    if gone is not None and re.search(r"/(?:torch|pytorch|triton|nvidia)", gone.details["url"]):
+        yield _file_gone(rule, facts, matrix, gone)
+        return
     parts = _without_nvidia_channel(facts)
     if parts is not None:
         yield _nvidia_channel(rule, *parts)
@@ -372,6 +376,26 @@ def wheel_index_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
             line=request.symptom.line,
         )  # fmt: skip
         return
+
+
+def _file_gone(rule: Rule, facts: Facts, matrix: Matrix, item: Symptom) -> Finding:
+    """A lock file or a cached page names a file that the index does not have (any more)."""
+    nightly = "/nightly/" in item.details["url"]
+    made = planned(facts, matrix)
+    return rule.finding(
+        "error",
+        title=f"The index does not have this file (HTTP {item.details['code']})",
+        seen=derive.quote(item),
+        why="Nightly builds are removed after some weeks." if nightly else "The address was made up, or comes from a lock file or a page of "
+        "another time; PyTorch's server answers 403 as well for what it does not have.",
+        remedy=Remedy(
+            text=("Take the newest nightly, or a release. " if nightly else "Let the installer look the file up anew. ") + made.text,
+            commands=made.commands,
+        ),
+        confidence="likely",
+        otherwise="403 also comes from a proxy or a country that the server refuses: open the address in a browser from the same place.",
+        line=item.line,
+    )  # fmt: skip
 
 
 def _without_nvidia_channel(facts: Facts) -> tuple[Symptom, str | None] | None:

@@ -212,6 +212,10 @@ _PACKAGE_OF: tuple[tuple[str, str, str], ...] = (
 @rule("system-library-missing", "library", "A library of the operating system is not installed.")
 def system_library_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Slim images lack what OpenCV, audio or Jetson wheels expect of the system."""
+    said = facts.symptom("openmp-header-missing", "sndfile-missing")
+    if said is not None:
+        yield _told_missing(rule, facts, said)
+        return
     for error in loader_errors(facts):
         name = base_name(error.library or "")
         if error.kind != "missing-library" or not name or error.symptom.echo:
@@ -239,6 +243,54 @@ def system_library_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
             line=error.symptom.line,
         )
         return
+
+
+def _told_missing(rule: Rule, facts: Facts, item: Symptom) -> Finding:
+    """Programs that say it themselves: the compiler without OpenMP's header, soundfile without its library."""
+    openmp = item.kind == "openmp-header-missing"
+    mac = derive.wheel_os(facts) == "macos" or "clang++" in item.text or "file not found" in item.text
+    package = ("libomp" if mac else "libomp-dev") if openmp else ("libsndfile" if mac else "libsndfile1")
+    return rule.finding(
+        "error",
+        title="OpenMP's header omp.h is not installed" if openmp else "libsndfile is not installed",
+        seen=derive.quote(item),
+        why="torch.compile and C++ extensions compile with OpenMP for the CPU; Apple's compiler comes without it."
+        if openmp
+        else "The Python package soundfile needs the library of the system.",
+        remedy=Remedy(
+            text="Install it with the system's package manager"
+            + (", and let the compiler find it: CPATH and LIBRARY_PATH below the directory that brew --prefix libomp prints." if openmp and mac else "."),
+            commands=(f"brew install {package}" if mac else f"sudo apt-get install -y {package}",),
+        ),
+        line=item.line,
+    )  # fmt: skip
+
+
+@rule("macos-too-old", "library", "This macOS is older than the libraries were built for.",
+      explains=("corrupted-install", "extension-abi-mismatch", "library-path-shadowing"))  # fmt: skip
+def macos_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """dyld: a library of the system lacks a symbol, or a file says for which macOS it was made."""
+    item = facts.symptom("macos-older-than-built")
+    if item is None:
+        return
+    built, system = derive.detail(item, "built"), derive.detail(item, "system")
+    macos = facts.apple.macos or facts.system.version
+    yield rule.finding(
+        "error",
+        title="This macOS is too old for the library" + (f", which was built for macOS {built}" if built else ""),
+        seen=derive.quote(item, macos and f"macOS {macos}"),
+        why=f"The symbol belongs to {base_name(system)}, a part of macOS itself; this macOS does not have it yet."
+        if system
+        else "The loader says that the file was made for a newer macOS than the one that runs.",
+        remedy=Remedy(
+            text="Update macOS, or install a release of the package whose wheels are made for this one (pip chooses it by the platform tag; "
+            "a wheel that was forced, copied or built elsewhere is not checked).",
+            commands=("sw_vers", 'python -c "import platform; print(platform.mac_ver()[0], platform.machine())"'),
+        ),
+        confidence="certain" if built else "likely",
+        otherwise="" if built else "An SDK that is newer than the system (a build on this machine) gives the same message.",
+        line=item.line,
+    )  # fmt: skip
 
 
 # --- OpenMP -------------------------------------------------------------------------------------------------------
@@ -311,4 +363,5 @@ RULES: tuple[Rule, ...] = (
     static_tls,
     omp_duplicate,
     system_library_missing,
+    macos_too_old,
 )

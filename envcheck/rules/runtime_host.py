@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.facts import Facts
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, rule
-from envcheck.rules.driver_signs import at, only_past, quoted, sign, signs
+from envcheck.rules.driver_signs import at, detail, only_past, quoted, sign, signs
 from envcheck.rules.runtime_oom import GIB, shown, size_of
 
 _WORKERS = ("nccl-timeout", "host-out-of-memory", "smoke-failed", "dataloader-worker-main-guard")
@@ -121,6 +121,10 @@ def too_many_open_files(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fi
 )
 def host_out_of_memory(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The kernel's OOM killer, a cgroup or job limit, or an allocation on the CPU that failed."""
+    compiling = sign(facts, "compiler-killed")
+    if compiling is not None:
+        yield _while_compiling(rule, compiling)
+        return
     text = sign(facts, "host-killed", "cpu-oom")
     event = next((e for e in facts.kernel_events or () if e.kind == "oom-killer"), None)
     if text is None and event is None:
@@ -172,6 +176,23 @@ def host_out_of_memory(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
         if plain
         else "",
         line=at(text) or (event.line if event else None),
+    )
+
+
+def _while_compiling(rule: Rule, text: Symptom) -> Finding:
+    program = detail(text, "program") or detail(text, "nvcc") or "The compiler"
+    return rule.finding(
+        "error",
+        title=f"The system killed the compiler ({program}): not enough main memory for so many at once.",
+        seen=quoted(text),
+        why="A build of CUDA extensions starts one compiler for each core, and one of them can take several gigabytes.",
+        remedy=Remedy(
+            text="Build with fewer compilers at a time, or take a wheel that is built already.",
+            commands=("export MAX_JOBS=2", "free -g"),
+        ),
+        confidence="likely",
+        otherwise="`sudo dmesg | grep -i 'killed process'` shows what was killed and how much it held.",
+        line=at(text),
     )
 
 

@@ -286,6 +286,49 @@ def dist_port_refused(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Find
     )
 
 
+@rule(
+    "libuv-not-in-build",
+    "runtime",
+    "The store of torch.distributed asks for libuv, and this torch was built without it.",
+)
+def libuv_not_in_build(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """From 2.4 on libuv is the default, and the Windows builds of that time do not have it."""
+    text = sign(facts, "libuv-missing")
+    if text is None:
+        return
+    yield rule.finding(
+        "error",
+        seen=quoted(text),
+        why="torch 2.4 made libuv the default of the store where the ranks meet; builds without it (the Windows wheels of those releases) "
+        "refuse.",
+        remedy=Remedy(
+            text="Switch it off for the run.",
+            commands=("set USE_LIBUV=0",) if derive.wheel_os(facts) in ("windows", None) else ("export USE_LIBUV=0",),
+        ),
+        line=at(text),
+    )  # fmt: skip
+
+
+@rule("distributed-not-launched", "runtime", "A distributed program was started without its launcher.")
+def distributed_not_launched(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """init_process_group reads RANK and its like, which torchrun, accelerate or srun set."""
+    text = sign(facts, "rank-not-set")
+    if text is None:
+        return
+    yield rule.finding(
+        "error",
+        title=f"The program was started without a launcher: {detail(text, 'variable')} is not set.",
+        seen=quoted(text),
+        why="init_process_group takes its place among the processes from variables that torchrun (or accelerate, deepspeed, mpirun with a "
+        "wrapper) sets. `python train.py` sets none; in Slurm only SLURM_PROCID and the like are there.",
+        remedy=Remedy(
+            text="Start it with the launcher, also for one GPU.",
+            commands=("torchrun --standalone --nproc_per_node=1 train.py",),
+        ),
+        line=at(text),
+    )  # fmt: skip
+
+
 @rule("nccl-timeout", "runtime", "A collective waited for another rank until it timed out.")
 def nccl_timeout(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Only when nothing earlier explains it: mostly the time-out is an echo of another rank's failure."""
@@ -363,6 +406,8 @@ RULES: tuple[Rule, ...] = (
     nccl_duplicate_gpu,
     dist_port_in_use,
     dist_port_refused,
+    libuv_not_in_build,
+    distributed_not_launched,
     nccl_p2p,
     nccl_network,
     nccl_timeout,

@@ -422,6 +422,14 @@ _TOOLKIT = (
         r"nvcc fatal\s{0,4}:\s{0,4}(?:Unsupported gpu architecture '(?P<arch>compute_\w{2,5})(?:'|\s|$)"
         r"|Value '(?P<value>\w{2,12})' is not defined for option 'gpu-architecture')|Unknown CUDA arch \((?P<name>[^)\n]{1,20})\)",
     ),
+    # torch.utils.cpp_extension._get_cuda_arch_flags takes the capabilities of the GPUs that are visible; tiny-cuda-nn as well.
+    Signature(
+        "build-arch-unknown",
+        ("arch_list[-1] += '+ptx'", "unknown compute capability. specify"),
+        r"arch_list\[-1\] \+= '\+PTX'[^\n]{0,40}\n(?:[ \t~^]{1,120}\n)?[^\n]{0,40}IndexError: list index out of range"
+        r"|Unknown compute capability\. Specify the target compute capabilities in the (?P<variable>\w{5,40})",
+        after=2,
+    ),
     Signature(
         "host-compiler-unsupported",
         ("unsupported gnu version", "unsupported microsoft visual studio version", "maximum required version by cuda",

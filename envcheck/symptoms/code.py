@@ -383,10 +383,11 @@ _CHECKPOINT = (
             "ran out of input",
             "pytorchstreamreader failed",
             "unexpected eof, expected",
+            "invalid magic number; corrupt",
         ),
         r"failed finding central directory|invalid load key, '?(?P<key>[^\n']{1,4})'?|file might be corrupted"
         r"|HeaderTooLarge|MetadataIncompleteBuffer|EOFError: Ran out of input|PytorchStreamReader failed"
-        r"|unexpected EOF, expected \d+ more bytes",
+        r"|unexpected EOF, expected \d+ more bytes|Invalid magic number; corrupt file",
     ),
 )
 

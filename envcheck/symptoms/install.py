@@ -273,6 +273,11 @@ _TRANSFER = (
         r"|pip[\\/]_(?:vendor|internal)[\\/][^\n]{0,200}\n(?:[^\n]{0,300}\n){0,4}?[ \t]{0,12}(?P<python>MemoryError)\b",
         before=6,
     ),
+    Signature(
+        "index-file-gone",
+        ("http error 404 while getting", "http error 403 while getting"),
+        r"HTTP error (?P<code>404|403) while getting (?P<url>https?://\S{8,300})",
+    ),
     # pip: commands/install.py, create_os_error_message.
     Signature(
         "long-path",
@@ -395,9 +400,24 @@ _IMPORTS = (
     # transformers: utils/import_utils.py (check_torch_load_is_safe, the minimum of is_torch_available).
     Signature(
         "torch-release-wanted",
-        ("require users to upgrade torch to at least", "disabling pytorch because pytorch"),
+        ("require users to upgrade torch to at least", "disabling pytorch because pytorch", "unsupported autocast device_type 'mps'"),
         r"require users to upgrade torch to at least v?(?P<least>\d+\.\d+)"
+        r"|unsupported autocast device_type '(?P<autocast>mps)'"
         r"|Disabling PyTorch because PyTorch ?>= ?(?P<minimum>\d+\.\d+) is required but found (?P<have>[\w.+]{1,30})",
+    ),
+    # Headers and macros that C++ and CUDA sources of older days include. pytorch release notes 1.5, 1.11, 2.1.
+    Signature(
+        "source-for-older-torch",
+        ("thc/thc", "at_check", "you need c++17 to compile pytorch", "deprecatedtypeproperties"),
+        r"(?P<thc>THC/THC\w{0,40}\.(?:cuh|h))['>:\"]?(?:: No such file| file not found)|[Cc]annot open (?:include|source) file:? [\"']?(?P<thc2>THC/THC\w{0,40}\.(?:cuh|h))"
+        r"|(?:identifier \"|[\u2018'`])(?P<check>AT_CHECK)[\"\u2019'`]? (?:is undefined|was not declared|: identifier not found)"
+        r"|(?P<standard>You need C\+\+17 to compile PyTorch)"
+        r"|(?:no suitable conversion function from|cannot convert) [^\n]{0,40}(?P<type>DeprecatedTypeProperties)[^\n]{0,30}ScalarType",
+    ),
+    Signature(
+        "pytorch-name",
+        ('you tried to install "pytorch"',),
+        r"You tried to install \"pytorch\"",
     ),
     Signature(
         "torchcodec-missing",

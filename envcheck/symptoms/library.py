@@ -163,6 +163,23 @@ _OPENMP = (
         r"|Initializing (?P<new>lib[\w.\-]{2,40}), but found (?P<old>[\w.\-]{3,40}) already initialized",
     ),
     Signature(
+        "openmp-header-missing",
+        ("omp.h",),
+        r"fatal error: '?omp\.h'?(?:: No such file or directory| file not found)",
+    ),
+    Signature(
+        "sndfile-missing",
+        ("sndfile library not found",),
+        r"sndfile library not found",
+    ),
+    Signature(
+        "macos-older-than-built",
+        ("which is newer than running os", "expected in: "),
+        r"built for macOS (?P<built>\d{2}(?:\.\d{1,2})?) which is newer than running OS"
+        r"|Symbol not found: \(?(?P<symbol>[\w$]{3,200})\)?[\s\S]{0,700}?Expected in:? {1,3}(?:<[0-9A-F\-]{36}> )?(?P<system>/(?:usr/lib|System/Library)/[^\s']{3,200})",
+        before=4,
+    ),
+    Signature(
         "mkl-threading-layer",
         ("is incompatible with libgomp", "mkl_threading_layer"),
         r"MKL_THREADING_LAYER=INTEL is incompatible with (?P<library>libgomp[\w.\-]{0,40})",

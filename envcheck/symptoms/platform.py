@@ -296,11 +296,13 @@ _MPS = (
             "for 'mps'",
             "mps does not support",
             "on the mps",
+            "at the mps device",
             "mps: unsupported",
             "for mps",
             "arguments from the 'mps' backend",
         ),
         r"Could not run '(?P<op6>(?!aten::empty)[\w:.]{3,80})' with arguments from the 'MPS' backend"
+        r"|(?P<limit>[\w >]{3,40}) not supported at the MPS device"
         r"|operator '(?P<op>[\w:.]{1,80})' is not current(?:ly)? implemented for the MPS device"
         r"|\b(?P<op2>[\w:.]{1,80})'? (?:is |are )?not (?:supported|implemented) (?:on|for|in) (?:the )?'?MPS\b"
         r"|MPS does not support (?P<op3>[\w/]+)"

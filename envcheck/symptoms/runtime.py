@@ -116,6 +116,11 @@ _HOST = (
         r"|worker \(pid[^)\n]{0,20}\) (?:is|was) killed by signal: Killed|zsh: killed",
     ),
     Signature(
+        "compiler-killed",
+        ("killed signal terminated program", "died due to signal 9"),
+        r"Killed signal terminated program (?P<program>cc1plus|cc1|as|ld|lto1|collect2)|'(?P<nvcc>cicc|ptxas|cudafe\+\+|fatbinary)' died due to signal 9",
+    ),
+    Signature(
         "worker-exited",
         ("exited unexpectedly",),
         r"DataLoader worker \(pid\(s\)? ?[\d, ]+\) exited unexpectedly",
@@ -313,6 +318,17 @@ _NCCL = (
         r"|(?P<setup>setup doesn't support bf16/gpu)|type (?P<fp8>fp8\w{3,10}) not supported in this architecture"
         r"|torch\._scaled_mm is only supported on (?P<scaled>CUDA) devices with compute capability"
         r"|bf16 is not supported on your GPU|current GPU does not support bfloat16",
+    ),
+    Signature(
+        "libuv-missing",
+        ("use_libuv was requested",),
+        r"use_libuv was requested but PyTorch was buil[dt] without libuv",
+    ),
+    # torch/distributed/rendezvous.py, _env_error.
+    Signature(
+        "rank-not-set",
+        ("expected, but not set",),
+        r"environment variable (?P<variable>RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK) expected, but not set",
     ),
     # torch/csrc/distributed/c10d/socket.cpp: "failed to bind to {} {}." with the error's number and text.
     Signature(
