@@ -209,12 +209,12 @@ def _doubt(stage: dict[str, Any], facts: Facts, device: str) -> str | None:
     busy = _busy(stage, facts, device)
     if busy is not None:
         return f"The machine is busy: {busy}{_load(stage)}."
-    late = [name for name, reason in stage["lacking"].items() if reason == NO_TIME]
+    late = [name for name, reason in stage.get("lacking", {}).items() if reason == NO_TIME]
     if late:
         return f"The machine is busy, or very slow: no time was left for {', '.join(late)}{_load(stage)}."
     for name, what in (("memory", "The pipeline in memory"), ("plain", "The plain loop")):
         if name not in stage["ways"]:
-            return f"{what} could not be measured: {stage['lacking'].get(name, 'no reason was given')}."
+            return f"{what} could not be measured: {stage.get('lacking', {}).get(name, 'no reason was given')}."
     for name in ("memory", "plain"):
         way = stage["ways"][name]
         if way["spread"] > UNSTEADY:
