@@ -24,6 +24,7 @@ STYLES = {
     "other-bits": "yellow",
     "refused": "yellow",
     "no-effect": "green",
+    "equal": "green",
     "deterministic": "green",
 }
 
@@ -64,6 +65,7 @@ def audit_command(
         write_json(msgspec.json.encode(redact_document(msgspec.to_builtins(report))))
     else:
         show(console, quiet)
+        console.print()
         _show_findings(console, report["findings"], quiet=quiet)
         console.print(f"verdict: {report['verdict']}", markup=False)
     return 0 if report["verdict"] == "healthy" else 1
@@ -99,15 +101,12 @@ def _program(interpreter: Path, program: Sequence[str], steps: int, progress: An
 
 
 def _show_program(console: Console, found: Compared) -> None:
+    """What the finding does not say."""
     if found.difference is None:
         console.print(
             f"two runs of {found.name}, {found.steps} optimizer steps, {found.tensors} tensors: the same bits",
             markup=False,
         )
-    else:
-        console.print(f"first difference: {found.difference.text}", markup=False)
-        if found.difference.detail:
-            console.print(f"  {found.difference.detail}", markup=False)
     end = found.one.end
     if end.get("sampled"):
         console.print(f"  of {end['sampled']} large tensors 32 MiB each were compared, spread over them", markup=False)
@@ -118,30 +117,42 @@ def _show_program(console: Console, found: Compared) -> None:
 def _show(console: Console, found: Audit, *, quiet: bool) -> None:
     if quiet:
         return
+    rows: list[tuple[str, ...]] = []
     group = ""
     for row in found.settings:
-        if row["group"] != group:
-            group = row["group"]
-            console.print(f"\n{group}", style="bold", markup=False)
         value = "not set" if row["value"] is None else str(row["value"])
         mark = "as it should be" if row["right"] else row["advice"]
-        console.print(f"  {row['name']:<38} {value:<12} {mark}", markup=False)
-    console.print("\nexperiments: a short training, all strict but one thing, twice in fresh processes", style="bold")
+        name = row["name"].removeprefix("backends.")
+        rows.append((row["group"] if row["group"] != group else "", name, f"{value} ({mark})"))
+        group = row["group"]
+    _table(console, "settings before a program says anything", rows, whole=2)
     made = found.experiments
-    for result in [*made.controls.values(), *made.results]:
-        _line(console, result.status, f"{result.loose}: {result.text}")
-    console.print("\noperations that have lacked a deterministic implementation", style="bold")
+    rows = [("equal" if r.status == "no-effect" else r.status, r.loose, r.text) for r in made.controls.values()]
+    rows += [(r.status, r.loose, r.text) for r in made.results]
+    _table(console, "experiments: a short training, all strict but one thing, twice in fresh processes", rows)
+    fine = [row["operation"] for row in found.operations if row["status"] == "deterministic"]
+    rows = [("deterministic", ", ".join(fine))] if fine else []
     for row in found.operations:
-        off = {True: "differs when they are off", False: "", None: ""}[row["differs_when_off"]]
-        _line(console, row["status"], f"{row['operation']} {'; '.join(filter(None, (row['text'], off)))}")
-    console.print()
+        if row["status"] != "deterministic":
+            off = "differs from call to call when they are off" if row["differs_when_off"] else ""
+            rows.append((row["status"], ": ".join(filter(None, (row["operation"], row["text"], off)))))
+    _table(
+        console, "operations that have lacked a deterministic implementation, with deterministic algorithms on", rows
+    )
 
 
-def _line(console: Console, status: str, text: str) -> None:
-    from rich.markup import escape
+def _table(console: Console, title: str, rows: Sequence[tuple[str, ...]], whole: int = 1) -> None:
+    """whole: columns at the left whose words are never broken."""
+    from rich.table import Table
+    from rich.text import Text
 
-    style = STYLES.get(status, "dim")
-    console.print(f"  [{style}]{status:<14}[/] {escape(text)}")
+    table = Table.grid(padding=(0, 2))
+    for number in range(len(rows[0]) if rows else 0):
+        table.add_column(no_wrap=number < whole, overflow="fold")
+    for first, *rest in rows:
+        table.add_row(Text(first, style=STYLES.get(first, "dim")), *(Text(word) for word in rest))
+    console.print(f"\n{title}", style="bold", markup=False)
+    console.print(table)
 
 
 def _show_findings(console: Console, findings: Sequence[Finding], *, quiet: bool) -> None:

@@ -96,7 +96,8 @@ def habits(torch):
     import inspect
     import multiprocessing
 
-    told = {"torch": "none (drew %d)" % torch.initial_seed(), "random": "none"}
+    seed = torch.initial_seed()  # what nobody has set is 64 bits from the operating system
+    told = {"torch": "none" if seed >= 2 ** 40 else "set to %d" % seed, "random": "none"}
     try:
         import numpy
 

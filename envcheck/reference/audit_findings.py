@@ -18,8 +18,7 @@ def of_audit(found: Audit) -> tuple[list[Finding], list[Check]]:
     """Errors first: what differs although everything is strict, then what is loose and was shown to matter."""
     device = str(found.machine.get("device", "cpu"))
     findings = [*_operations(found.operations, device), *_controls(found.experiments, device)]
-    if all(result.status == "no-effect" for result in found.experiments.controls.values()):
-        findings += [f for result in found.experiments.results for f in _loose(result, found.machine)]
+    findings += [f for result in found.experiments.results for f in _loose(result, found.machine)]
     order = {"error": 0, "warning": 1, "note": 2}
     return sorted(findings, key=lambda f: order[f.severity]), _checks(found, device)
 

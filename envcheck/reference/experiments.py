@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.reference.traces import Difference, Trace, first_difference, parse
-from envcheck.target import PAYLOADS, Answer, child_environment, run_payload
+from envcheck.target import PAYLOADS, Answer, Session, child_environment, start
 
 PAYLOAD = PAYLOADS / "reference_experiments.py"
 LIMIT = 900.0
@@ -143,13 +143,20 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     Experiment(
         "autotune",
-        "torch.compile picks kernels by timing (mode max-autotune)",
+        "torch.compile picks kernels by timing (mode max-autotune, and deterministic algorithms off, which forbid it)",
         "torch.compile without max-autotune",
         base="compiled",
         fresh=True,
         timed=True,
     ),
 )
+CONTROLS = {
+    "strict": "all strict",
+    "loader": "all strict, with DataLoader workers",
+    "convolutions": "all strict, without a sum by index",
+    "compiled": "compiled, all strict but deterministic algorithms, without a sum by index",
+}
+"""The strict runs, in words."""
 BY_NAME = {item.name: item for item in EXPERIMENTS}
 
 
@@ -242,15 +249,11 @@ def _words(item: Experiment, threads: int) -> str:
 
 def _left_out(kind: str, *, compiled: bool) -> dict[str, tuple[str, str]]:
     """(status, reason) of what is not run."""
-    out = {
-        item.name: ("not-here", f"does not apply here: {item.why_not}")
-        for item in EXPERIMENTS
-        if item.on and kind not in item.on
-    }
+    out = {item.name: ("not-here", item.why_not) for item in EXPERIMENTS if item.on and kind not in item.on}
     if kind != "cuda" and not compiled:
         out["autotune"] = (
             "left-out",
-            "left out: compiling four times takes minutes on this device; --compile tries it",
+            "compiling four times takes minutes on this device; --compile tries it",
         )
     return out
 
@@ -278,7 +281,7 @@ def _all(
     python: Path, device: str, groups: list[Group], on_progress: OnProgress | None
 ) -> tuple[dict[str, tuple[Run, Run]], dict[str, Any]]:
     """Both runs of everything: side by side, but those that decide by timing one after the other."""
-    beside = max(2, min(6, (os.cpu_count() or 2) // 2))
+    beside = max(2, min(6 if device == "cpu" else 3, (os.cpu_count() or 2) // 2))
     total = sum(len(group.runs) for group in groups) * 2
     done: list[str] = []
 
@@ -287,24 +290,31 @@ def _all(
             done.append(name)
             on_progress(f"experiments: {len(done)} of {total} runs, {name}")
 
-    def start(group: Group) -> Answer:
+    sessions: list[Session] = []
+
+    def answer(group: Group) -> Answer:
         # A kernel that one run has chosen and stored would hide what the other chooses.
         with tempfile.TemporaryDirectory(prefix="envcheck-", ignore_cleanup_errors=True) as caches:
-            env = {"TORCHINDUCTOR_CACHE_DIR": caches, "TRITON_CACHE_DIR": caches, **group.env}
-            return run_payload(
-                python,
-                PAYLOAD,
-                [*group.runs, "--device", device],
-                timeout=LIMIT,
-                limit=LIMIT,
-                env=_environment(python, env),
-                on_stage=progress,
-            )
+            env = _environment(python, {"TORCHINDUCTOR_CACHE_DIR": caches, "TRITON_CACHE_DIR": caches, **group.env})
+            session = start(python, PAYLOAD, [*group.runs, "--device", device], env=env, on_stage=progress)
+            sessions.append(session)
+            return session.finish(LIMIT, limit=LIMIT)
 
     pairs = [group for group in groups for _ in range(2)]
-    with ThreadPoolExecutor(max_workers=beside) as pool:
-        answers = dict(enumerate(pool.map(lambda g: None if g.timed else start(g), pairs)))
-    answers.update({place: start(group) for place, group in enumerate(pairs) if group.timed})
+    pool = ThreadPoolExecutor(max_workers=beside)
+    try:
+        answers = dict(enumerate(pool.map(lambda g: None if g.timed else answer(g), pairs)))
+        for place, group in enumerate(pairs):
+            # What failed beside others is tried alone: a small GPU, or one that takes a single process at a time.
+            first = answers[place]
+            if first is None or any(_failed(first, name) for name in group.runs):
+                answers[place] = answer(group)
+    except BaseException:  # Ctrl-C
+        pool.shutdown(wait=False, cancel_futures=True)
+        for session in sessions:
+            session.kill()
+        raise
+    pool.shutdown()
     found: dict[str, tuple[Run, Run]] = {}
     told: dict[str, Any] = {}
     for place in range(0, len(pairs), 2):
@@ -327,6 +337,15 @@ def _environment(python: Path, changes: Mapping[str, str | None]) -> dict[str, s
     return env
 
 
+def _failed(answer: Answer, name: str) -> bool:
+    run = _run(answer, name)
+    return run.trace is None and not _refused(run.error)
+
+
+def _refused(error: str) -> bool:
+    return "deterministic" in error.lower() or "CUBLAS_WORKSPACE_CONFIG" in error
+
+
 def _run(answer: Answer, name: str) -> Run:
     stage = answer.stage(name)
     if stage is None:
@@ -337,12 +356,7 @@ def _run(answer: Answer, name: str) -> Run:
 
 def control(base: str, one: Run, other: Run) -> Result:
     """The strict run twice: equal, or nothing can be said about what is loose."""
-    words = {
-        "strict": "all strict",
-        "loader": "all strict, with DataLoader workers",
-        "compiled": "all strict, compiled",
-    }
-    loose = words.get(base, f"all strict ({base})")
+    loose = CONTROLS[base]
     if one.trace is None or other.trace is None:
         return Result(base, loose, "", "failed", f"failed: {one.error or other.error}")
     difference = first_difference(one.trace, other.trace)
@@ -358,7 +372,7 @@ def judge(item: Experiment, base: Result, strict: tuple[Run, Run], runs: tuple[R
     result = Result(item.name, _words(item, threads), item.cure, "unjudged", "")
     if one.trace is None or other.trace is None:
         error = one.error or other.error
-        refused = "deterministic" in error.lower() or "CUBLAS_WORKSPACE_CONFIG" in error
+        refused = _refused(error)
         result.status = "refused" if refused else "failed"
         result.text = f"torch refuses to run so: {error}" if refused else f"failed: {error}"
         return result
@@ -368,10 +382,10 @@ def judge(item: Experiment, base: Result, strict: tuple[Run, Run], runs: tuple[R
     result.twice = first_difference(one.trace, other.trace)
     result.against = first_difference(strict[0].trace, one.trace)
     if result.twice is not None:
-        result.status, result.text = "differs", f"two runs differ, from {result.twice.text} on"
+        result.status, result.text = "differs", f"two runs differ, first at {result.twice.text}"
     elif result.against is not None:
         result.status = "other-bits"
-        result.text = f"the same bits twice, but not those of the strict run, from {result.against.text} on"
+        result.text = f"the same bits twice, but not those of the strict run, first at {result.against.text}"
     else:
         result.status, result.text = "no-effect", "the same bits twice, and those of the strict run"
     return result

@@ -12,7 +12,7 @@ from typing import Any
 from envcheck.errors import TargetError, UsageError
 from envcheck.reference.causes import Cause, cause_of
 from envcheck.reference.traces import Difference, Trace, first_difference, read
-from envcheck.target import PAYLOADS, Answer, child_environment, locate, run_payload
+from envcheck.target import PAYLOADS, Answer, child_environment, locate, start
 
 STEPS = 20
 """Optimizer steps after which a program under audit is ended."""
@@ -172,15 +172,18 @@ def audit_program(
 def _run(
     asked: Command, path: Path, steps: int, since: float, limit: float, progress: Callable[[str, Any], None]
 ) -> Answer:
-    return run_payload(
+    session = start(
         asked.python,
         PAYLOADS / "reference_hooks.py",
         [str(path), str(steps), repr(since), *asked.words],
-        timeout=limit,
-        limit=limit,
         env={**child_environment(asked.python), **asked.env},
         on_stage=progress,
     )
+    try:
+        return session.finish(limit, limit=limit)
+    except BaseException:  # Ctrl-C reaches us alone: a training must not go on without anybody who looks at it
+        session.kill()
+        raise
 
 
 def _progress(number: int, steps: int, tell: Callable[[str], None] | None) -> Callable[[str, Any], None]:

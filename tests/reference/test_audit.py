@@ -179,6 +179,30 @@ def test_options_of_python_itself_become_variables(folder: Path) -> None:
     assert command(Path("python"), ["python3", "-mpackage.train", "x"]).words == ("-m", "package.train", "x")
 
 
+def test_an_interrupted_audit_leaves_no_training_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from envcheck.reference import program
+    from envcheck.target import Session
+
+    ended: list[bool] = []
+
+    def finish(self: Session, *_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def kill(self: Session) -> None:
+        real(self)
+        assert self._running is not None
+        ended.append(self._running.wait(5.0).status in ("crashed", "failed"))
+
+    real = Session.kill
+    monkeypatch.setattr(Session, "finish", finish)
+    monkeypatch.setattr(Session, "kill", kill)
+    with pytest.raises(KeyboardInterrupt):
+        program.audit_program(Path(sys.executable), ["code/train.py", "--mode", "endless"])
+    assert ended == [True]
+
+
 # -- Comparing ---------------------------------------------------------------------------------------------------------
 
 

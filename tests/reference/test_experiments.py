@@ -39,8 +39,8 @@ EQUAL = control("strict", *STRICT)
     ("one", "other", "status", "words"),
     [
         (Run(trace("a", "b", "c")), Run(trace("a", "b", "c")), "no-effect", "and those of the strict run"),
-        (Run(trace("a", "x", "c")), Run(trace("a", "x", "c")), "other-bits", "not those of the strict run, from "),
-        (Run(trace("a", "x", "c")), Run(trace("a", "y", "c")), "differs", "two runs differ, from "),
+        (Run(trace("a", "x", "c")), Run(trace("a", "x", "c")), "other-bits", "not those of the strict run, first at "),
+        (Run(trace("a", "x", "c")), Run(trace("a", "y", "c")), "differs", "two runs differ, first at "),
         (Run(error="RuntimeError: Deterministic behavior was enabled ... CUBLAS_WORKSPACE_CONFIG"), Run(), "refused", "torch refuses"),
         (Run(trace("a")), Run(error="timeout: no answer"), "failed", "timeout"),
     ],
@@ -81,7 +81,8 @@ def test_findings_are_of_what_is_loose_now_and_was_shown_to_matter() -> None:
 
 def test_a_control_that_differs_is_the_one_finding() -> None:
     differing = control("strict", Run(trace("a")), Run(trace("b")))
-    findings, checks = of_audit(audited([result("torch-seed")], differing))
+    unjudged = judge(BY_NAME["torch-seed"], differing, STRICT, (Run(trace("x")), Run(trace("y"))), 2)
+    findings, checks = of_audit(audited([unjudged], differing))
     assert [(f.rule, f.severity) for f in findings] == [("reference-not-repeatable", "error")]
     assert [c.status for c in checks] == ["failed"]
     findings, _ = of_audit(audited([], control("strict", Run(error="crashed: SIGSEGV"), Run())))
