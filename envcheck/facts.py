@@ -173,6 +173,10 @@ class NvidiaGpu(Struct, frozen=True, kw_only=True, omit_defaults=True):
     retired_pages_pending: bool | None = None
     recovery_action: str | None = None
     """What the driver asks for before the GPU can be used again: "None" (nothing), "Reset", "Reboot" (R565 and newer)."""
+    license: str | None = None
+    """A vGPU's licence in nvidia-smi's words: "Licensed (Expiry: ...)", "Unlicensed (Restricted)"; None without vGPU software."""
+    virtualization: str | None = None
+    """"VGPU" | "Pass-Through" | "None" | "Host VGPU", as nvidia-smi -q says it."""
     persistence: bool | None = None
     power_draw: float | None = None
     power_limit: float | None = None

@@ -141,6 +141,8 @@ def _gpu(index: int, address: str, lines: list[str]) -> NvidiaGpu:
         remapped_rows_pending=yes(get("Remapped Rows", "Pending")),
         retired_pages_pending=_pending(tree),
         recovery_action=recovery_action(get("GPU Recovery Action")),
+        license=word(get("vGPU Software Licensed Product", "License Status")),
+        virtualization=word(get("Virtualization Mode")),
         persistence=yes(get("Persistence Mode")),
         power_draw=_first(get("Power Draw"), get("Average Power Draw"), get("Instantaneous Power Draw")),
         power_limit=_first(get("Current Power Limit"), get("Power Limit"), get("Enforced Power Limit")),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.rules import derive
+from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, Unknown, rule
 from envcheck.rules.build_gpu import verdicts
 from envcheck.rules.build_rocm import override_hint
@@ -308,7 +308,10 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
     plain = without_cuda(facts, matrix)
     uncovered = [v for v in verdicts(facts, matrix) if v.runs is False]
     # Unknown build, no CUDA, and not one of NVIDIA's version numbers (2.1.0a0+41361538.nv23.06).
-    generic = plain is None and facts.torch.cuda_available is False and _from_general_index(facts, version)
+    blind = plain is None and facts.torch.cuda_available is False
+    generic = blind and _from_general_index(facts, version)
+    untold = blind and not generic and _nothing_told(facts, version)
+    generic = generic or untold
     if plain is None and not uncovered and not generic:
         if version:
             raise Unknown(
@@ -338,7 +341,7 @@ def jetson_generic_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[F
         why="The general Linux aarch64 wheels are made for servers: without CUDA up to torch 2.10, with CUDA 13 after that. "
         "A Jetson's GPU needs a build made for its JetPack.",
         remedy=planned(facts, matrix),
-        confidence="certain" if without_cuda(facts, matrix) or uncovered else "likely",
+        confidence="certain" if without_cuda(facts, matrix) or uncovered else "possible" if untold else "likely",
         otherwise=""
         if without_cuda(facts, matrix) or uncovered
         else 'Check with: python -c "import torch; print(torch.version.cuda)"; None means that this build has no CUDA.',
@@ -351,6 +354,15 @@ def _from_general_index(facts: Facts, version: str | None) -> bool:
     if version:
         return re.search(r"nv\d\d", version) is None
     return any(_PLAIN_INSTALL.search(c) and not _NVIDIA_SOURCE.search(c) for c in facts.commands)
+
+
+def _nothing_told(facts: Facts, version: str | None) -> bool:
+    """Neither a version nor a command that installs torch, outside of NVIDIA's images, and no error that says more."""
+    if version or driver_signs.in_container(facts) or any("torch" in c and "install" in c for c in facts.commands):
+        return False
+    if facts.python.version is not None:
+        return False  # a report of torch's own without its head: the line that tells was cut away
+    return not any(s.kind in ("missing-library", "undefined-symbol", "cuda-unknown") for s in facts.symptoms)
 
 
 _PLAIN_INSTALL = re.compile(

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from envcheck.rules import driver_fault, driver_gpu, driver_match, driver_state, driver_version, driver_visible
+from envcheck.rules import (
+    driver_fault,
+    driver_gpu,
+    driver_match,
+    driver_services,
+    driver_state,
+    driver_version,
+    driver_visible,
+)
 from envcheck.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
     *driver_fault.RULES,  # a broken card comes before all that it causes
+    *driver_services.RULES,
     *driver_state.RULES,
     *driver_match.RULES,
     *driver_version.RULES,

@@ -14,6 +14,7 @@ from envcheck.rules.derive import detail, line_of
 from envcheck.rules.derive import quote as quoted
 from envcheck.symptoms import driver as driver_texts
 from envcheck.symptoms import platform as platform_texts
+from envcheck.symptoms import services as services_texts
 from envcheck.symptoms.base import Signature
 
 __all__ = [
@@ -67,7 +68,8 @@ _CONTAINER_START = re.compile(
 
 @cache
 def _signatures(kind: str) -> tuple[Signature, ...]:
-    return tuple(s for s in (*driver_texts.SIGNATURES, *platform_texts.SIGNATURES) if s.kind == kind)
+    catalogues = (*driver_texts.SIGNATURES, *platform_texts.SIGNATURES, *services_texts.SIGNATURES)
+    return tuple(s for s in catalogues if s.kind == kind)
 
 
 def signs(facts: Facts, *kinds: str) -> Iterator[Symptom]:

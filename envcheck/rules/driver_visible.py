@@ -28,6 +28,7 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     text = sign(facts, "device-index-assert")
     ordinal = sign(facts, *_NO_DEVICE) if cut or profiles else None
     empty = bool(cut) and all(g.mig and g.mig_instances == () for g in cut) and len(cut) == len(facts.nvidia.gpus or ())
+    none, failed = sign(facts, "mig-none"), sign(facts, *_NO_DEVICE)
     if uuid is not None:
         yield _finding(
             rule,
@@ -45,6 +46,21 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             profiles,
             "MIG is on and no slice has been made, so there is no CUDA device at all.",
             _MAKE_SLICE,
+            title=_NO_SLICE,
+        )
+    elif none is not None and not profiles and not facts.nvidia.gpus and not driver_signs.cuda_works(facts):
+        # The table stands below a GPU in MIG mode only; here it was copied without the rest of the screen.
+        yield _finding(
+            rule,
+            facts,
+            none,
+            profiles,
+            "MIG is on for a GPU and no slice of it has been made; a GPU in that mode is no CUDA device without one.",
+            _MAKE_SLICE,
+            confidence="likely",
+            title=_NO_SLICE,
+            otherwise="Another GPU of the machine may be without MIG, and work: `nvidia-smi -L` lists GPUs and slices.",
+            severity="error" if failed is not None or driver_signs.cuda_works(facts) is False else "warning",
         )
     elif ordinal is not None and ordinal.kind == "cuda-driver-init-failed" and not profiles:
         # With a slice CUDA starts and shows that one; the screen that would list the slices shows none.
@@ -68,6 +84,7 @@ def mig(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 _NO_DEVICE = ("invalid-device-ordinal", "no-cuda-gpus", "no-cuda-device", "cuda-driver-init-failed")
 
+_NO_SLICE = "MIG is on, and no slice has been made."
 _ONE_SLICE = (
     "A CUDA process enumerates one MIG slice only, however many there are and whatever nvidia-smi lists, so device "
     "counts and indices do not fit."
@@ -114,10 +131,12 @@ def _finding(
     severity: str = "error",
     confidence: str = "",
     otherwise: str = "",
+    title: str = "",
 ) -> Finding:
     masked = facts.variable("CUDA_VISIBLE_DEVICES")
     return rule.finding(
         severity,
+        title=title,
         seen=quoted(
             text,
             f"MIG slices: {', '.join(profiles[:8])}" if profiles else None,

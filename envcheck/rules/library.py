@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envcheck.facts import Facts, LoadedLibrary, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
-from envcheck.rules import derive, library_cudnn, library_system, library_windows
+from envcheck.rules import derive, library_cudnn, library_runtimes, library_system, library_windows
 from envcheck.rules.base import Rule, rule
 from envcheck.rules.install_nvidia import nvidia_pins
 from envcheck.rules.library_loader import (
@@ -207,5 +207,6 @@ RULES: tuple[Rule, ...] = (
     cuda_stub,
     *library_cudnn.RULES,
     *library_system.RULES,
+    *library_runtimes.RULES,
     *library_windows.RULES,
 )

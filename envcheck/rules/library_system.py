@@ -221,7 +221,7 @@ def system_library_missing(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
         if error.kind != "missing-library" or not name or error.symptom.echo:
             continue
         row = next(((use, package) for pattern, use, package in _PACKAGE_OF if re.match(pattern, name)), None)
-        mkl = re.match(r"libmkl_\w+\.so(?:\.(\d))?", name)
+        mkl = re.match(r"libmkl_(?!sycl)\w+\.so(?:\.(\d))?", name)
         if row is None and mkl is None:
             continue
         sudo = "" if derive.in_container(facts) else "sudo "

@@ -215,6 +215,7 @@ def mps_op_not_implemented(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     newest = matrix.newest.version
     old = version is None or not at_least(version, newest)
     limit = text.kind == "mps-limit"
+    big = limit and re.search(r"2\*\*3\d|INT_MAX", text.text) is not None
     by_macos = re.search(r"macos \d", text.text, re.IGNORECASE) is not None
     upgrade = (
         f"Upgrade torch (the newest release is {newest}): each release brings more Metal kernels."
@@ -226,22 +227,29 @@ def mps_op_not_implemented(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     yield rule.finding(
         "error",
         title="A tensor is too big for Metal."
+        if big
+        else "Metal refuses an operation: an assertion of Apple's library failed."
         if limit
         else (f"{name} has no Metal kernel in this torch release." if name else ""),
         seen=quoted(text, f"torch {version}" if version else None),
         why="Everything else runs on MPS; this one call stops the program."
         if not limit
-        else "MPS arrays are limited in size (2**32 bytes in older macOS releases).",
+        else "MPS arrays are limited in size (2**32 bytes in older macOS releases)."
+        if big
+        else "torch handed Metal shapes or types that it does not take, which is an error of this torch (or macOS) release in most cases; "
+        "the assertion ends the whole program.",
         remedy=Remedy(
             text=(
                 f"{upgrade} Until then the variable PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, lets "
                 "the CPU compute what is missing (slower)."
             )
             if not limit
-            else f"Use smaller tensors (batch, image size, attention slicing). {upgrade}",
+            else f"Use smaller tensors (batch, image size, attention slicing). {upgrade}"
+            if big
+            else f"{upgrade} Until then run this part on the CPU.",
             commands=(
                 remedies.pip(facts, "install", "--upgrade", "torch"),
-                "PYTORCH_ENABLE_MPS_FALLBACK=1 python script.py",
+                *(() if limit else ("PYTORCH_ENABLE_MPS_FALLBACK=1 python script.py",)),
             ),
         ),
         line=at(text),
@@ -283,4 +291,40 @@ def mps_not_built(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
     )
 
 
-RULES: tuple[Rule, ...] = (mps_macos_too_old, mps_blocked_by_sandbox, mps_op_not_implemented, mps_not_built)
+@rule("mps-watermark-ratio", "platform", "The limits that the environment sets for MPS's memory do not fit each other.")
+def mps_watermark_ratio(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Torch's check of PYTORCH_MPS_HIGH_WATERMARK_RATIO and PYTORCH_MPS_LOW_WATERMARK_RATIO when MPS starts."""
+    text = sign(facts, "mps-watermark")
+    if text is None:
+        return
+    low, value = detail(text, "which") == "low", detail(text, "value")
+    set_to = [f"{n}={v}" for n in (_HIGH, _LOW) if (v := facts.variable(n)) is not None]
+    yield rule.finding(
+        "error",
+        seen=quoted(text, *set_to),
+        # Source: aten/src/ATen/mps/MPSAllocator.mm, setHighWatermarkRatio and setLowWatermarkRatio.
+        why=(
+            f"The low ratio may not be above the high one. {_HIGH} was set to less than {value}"
+            + (f", and {value} is torch's own low ratio on Apple chips" if value == "1.4" else "")
+            + ", so the allocator refuses to start."
+            if low
+            else f"{_HIGH} may be 0.0 (no limit) to 2.0, as a share of what Metal recommends."
+        ),
+        remedy=Remedy(
+            text=f"Remove {_HIGH} from the environment (a shell's profile, an activate script, a .env file, the program itself): torch's own "
+            "1.7 is the limit then. For a lower limit set the low one below it, too.",
+            commands=(f"unset {_HIGH} {_LOW}", f"export {_HIGH}=0.7 {_LOW}=0.5"),
+        ),
+        line=at(text),
+    )  # fmt: skip
+
+
+_HIGH, _LOW = "PYTORCH_MPS_HIGH_WATERMARK_RATIO", "PYTORCH_MPS_LOW_WATERMARK_RATIO"
+
+RULES: tuple[Rule, ...] = (
+    mps_macos_too_old,
+    mps_blocked_by_sandbox,
+    mps_watermark_ratio,
+    mps_op_not_implemented,
+    mps_not_built,
+)

@@ -15,7 +15,7 @@ from functools import cache
 
 from envcheck.facts import Symptom
 from envcheck.redact import redact
-from envcheck.symptoms import build, code, driver, install, library, platform, runtime
+from envcheck.symptoms import build, code, driver, install, library, platform, runtime, services
 from envcheck.symptoms.base import Signature
 
 SIGNATURES: tuple[Signature, ...] = (
@@ -24,6 +24,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *library.SIGNATURES,
     *driver.SIGNATURES,
     *platform.SIGNATURES,
+    *services.SIGNATURES,
     *runtime.SIGNATURES,
     *code.SIGNATURES,
 )
