@@ -83,7 +83,7 @@ def attempt(torch, call):
             return "differs", "five runs gave different bits although deterministic algorithms are on", loose
         return "deterministic", "", loose
     except RuntimeError as error:
-        words = str(error).splitlines()[0][:200]
+        words = str(error).splitlines()[0].split(". You can")[0][:200]
         return ("refused" if "deterministic" in str(error) else "unavailable"), words, loose
     except (AttributeError, NotImplementedError, TypeError) as error:
         return "unavailable", str(error).splitlines()[0][:200], loose
