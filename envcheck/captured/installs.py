@@ -299,10 +299,12 @@ def _uv(doc: Document) -> None:
     _uv_keys(doc)
     for index in doc.find("using cpython", "using python ", "you're using cpython", "cpython "):
         match = re.search(
-            r"(?:Using|using) (?:CPython|Python) (\d\.\d{1,2}(?:\.\d{1,2})?)(?: environment at:? (\S+))?",
+            r"(?:Using|using) (?:CPython|Python) (\d\.\d{1,2}(?:\.\d{1,2})?)(?: (?:environment|interpreter) at:? (\S+))?",
             doc.lines[index],
         )
         if match:
+            if match[2] and re.match(r"/|[A-Za-z]:[\\/]", match[2]):
+                doc.put("python.executable", match[2].rstrip("`'\".,"), index, SAID)
             doc.put("python.version", match[1], index, SAID)
             doc.put("python.manager", "uv", index, IMPLIED)
     for index in doc.find("because ", "no solution found"):

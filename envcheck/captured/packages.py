@@ -255,6 +255,7 @@ _CONDA_HEADER = Regex(r"^\s{0,4}#? ?Name\s+Version\s+Build(?:\s+Channel)?\s*$|^#
 
 
 def _tables(doc: Document) -> None:
+    _pixi(doc)
     for index in doc.find("package "):
         if _PIP_HEADER.match(doc.lines[index]):
             _pip_table(doc, index)
@@ -265,6 +266,26 @@ def _tables(doc: Document) -> None:
                 doc.put("python.conda_prefix", match[1], index)
             doc.claim(index)
             _conda_table(doc, index)
+
+
+_PIXI = Regex(
+    r"^\s{0,4}([A-Za-z_][\w.\-]{0,60})\s{1,60}(\d\S{0,40})\s{1,60}(?:(\S{1,80})\s{1,60})?[\d.]{1,8} [KMG]iB\s{1,20}(conda|pypi)\b(?:\s{1,20}(\S{3,200}))?"
+)
+
+
+def _pixi(doc: Document) -> None:
+    """`pixi list`, with or without its header: name, version, build, size, kind, source."""
+    for index in doc.find("kib ", "mib ", "gib "):
+        match = _PIXI.match(doc.lines[index])
+        if match and doc.free(index):
+            conda = match[4] == "conda"
+            add(doc, index, match[1], match[2], manager="conda" if conda else "pip", build=match[3] if conda else None)
+            if match[1] == "python":
+                doc.put("python.version", values.version(match[2]), index, LISTED)
+    for index in doc.find("pytorch-cuda", "pytorch-gpu"):
+        wanted = re.match(r"^\s{0,8}(pytorch-(?:cuda|gpu))\s{0,8}=\s{0,8}\"([^\"\n]{1,40})\"\s*$", doc.lines[index])
+        if wanted:  # a dependency in pixi.toml
+            doc.add("requested", f"{wanted[1]} {wanted[2]}", index, LISTED)
 
 
 def _pip_table(doc: Document, header: int) -> None:

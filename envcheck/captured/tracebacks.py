@@ -92,7 +92,10 @@ def parse(doc: Document) -> None:
         if match:
             _library_path(doc, match["path"], index)
     for index in doc.find("-32"):
-        match = re.search(r"[\\/]Python(\d)(\d{1,2})-32(?:[\\/>]|$)", doc.lines[index])
+        line = doc.lines[index]
+        if re.search(r";[A-Za-z]:[\\/]", line):
+            continue  # PATH: all that is installed, and not what runs
+        match = re.search(r"[\\/]Python(\d)(\d{1,2})-32(?:[\\/>]|$)", line, re.IGNORECASE)
         if match:
             doc.put("python.bits", 32, index, IMPLIED)
             doc.put("python.version", f"{match[1]}.{match[2]}", index, IMPLIED)

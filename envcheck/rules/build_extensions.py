@@ -332,7 +332,7 @@ def extension_without_cuda(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator
     if item_ is None:
         return
     owner = owner_of_path(item_.details.get("frame"))
-    package = derive.detail(item_, "extension", "named", "binary") or (
+    package = derive.detail(item_, "extension", "named", "binary", "linux") or (
         owner.removeprefix("extension:") if owner.startswith("extension:") else None
     )
     if package is None and foreign is not None:

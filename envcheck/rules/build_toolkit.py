@@ -20,13 +20,19 @@ def toolkit_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
     """The toolkit of another CUDA major than torch's; it matters for building only."""
     error = facts.symptom("nvcc-torch-mismatch")
     cuda = derive.torch_cuda(facts, matrix)
-    nvcc = derive.detail(error, "nvcc", "nvcc_arg", "installed") or facts.toolchain.nvcc_version or None
-    built = derive.detail(error, "torch", "torch_arg", "compiled", "binaries") or (cuda.value if cuda else None)
+    nvcc = derive.detail(error, "nvcc_arg", "nvcc", "installed") or facts.toolchain.nvcc_version or None
+    built = derive.detail(error, "torch_arg", "torch", "compiled", "binaries") or (cuda.value if cuda else None)
     if error is None:
         yield from _minor(rule, facts)
         return
     short = ".".join(map(str, derive.numbers(built)[:2])) or "the CUDA of torch"
     windows = derive.wheel_os(facts) == "windows"
+    isolated = (
+        " The build ran in isolation (pip-build-env): the torch that it was compared with is one that pip fetched for the build, not "
+        "the environment's; with --no-build-isolation it is the environment's."
+        if any(s.details.get("place") for s in derive.symptoms(facts, "build-context"))
+        else ""
+    )
     yield rule.finding(
         "error",
         title=f"nvcc is CUDA {nvcc or 'of another version'}, torch was built with CUDA {built or 'of another version'}",
@@ -34,7 +40,7 @@ def toolkit_mismatch(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
         why="An extension is compiled with the toolkit that CUDA_HOME (or PATH) names and then loaded into torch; the two "
         "CUDA versions must have the same major. Running torch needs no toolkit and is not affected.",
         remedy=Remedy(
-            text=f"Install the CUDA {short} toolkit and point CUDA_HOME at it, or install a torch built for CUDA {nvcc or '(nvcc)'}.",
+            text=f"Install the CUDA {short} toolkit and point CUDA_HOME at it, or install a torch built for CUDA {nvcc or '(nvcc)'}.{isolated}",
             commands=(
                 (f"set CUDA_HOME=C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{short}",)
                 if windows

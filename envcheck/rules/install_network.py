@@ -18,6 +18,7 @@ _PACKAGES = re.compile(
 _MODELS = re.compile(r"huggingface|\bhf-mirror|\bhf\.co|modelscope|torch[\\/]hub|torchvision", re.IGNORECASE)
 
 _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("proxy-http", re.compile(r"proxy appears to only use HTTP", re.IGNORECASE)),
     ("no-ssl", re.compile(r"ssl module (?:in Python )?is not available", re.IGNORECASE)),
     ("expired", re.compile(r"certificate has expired|certificate is not yet valid|certificate: Expired", re.IGNORECASE)),
     (
@@ -41,7 +42,7 @@ def unreachable(facts: Facts) -> Symptom | None:
 
 def _host(item: Symptom) -> str:
     """What was asked for, in the words of the text: a host, an address, or the library that asked."""
-    named = derive.detail(item, "host", "pool", "uv", "conda", "mamba", "hub", "path")
+    named = derive.detail(item, "host", "pool", "uv", "conda", "mamba", "hub", "path", "place")
     if named is None and (item.details.get("open") or item.details.get("entry")):
         return "torch/hub"  # urllib and huggingface_hub do not say the host; in these texts they load models
     return named or item.text
@@ -49,7 +50,7 @@ def _host(item: Symptom) -> str:
 
 def _reason(item: Symptom) -> str:
     """Which of the causes the text names; "connection" when it names none."""
-    said = (item.details.get(k, "") for k in ("cause", "caused", "last", "chain", "curl", "open", "nossl"))
+    said = (item.details.get(k, "") for k in ("cause", "caused", "last", "tried", "chain", "curl", "open", "nossl"))
     text = " ".join((item.text, *said))
     return next((name for name, pattern in _REASONS if pattern.search(text)), "connection")
 
@@ -59,6 +60,7 @@ _TITLES = {
     "expired": "The certificate of the server is refused: by this machine's clock, or by an old list of authorities, it is not valid",
     "certificate": "The certificate of the server is refused: something between here and there signs with a certificate of its own",
     "proxy": "The proxy that is set does not let the download through",
+    "proxy-http": "The proxy is set with https:// and speaks http only",
     "name": "The name of the server cannot be resolved from here",
     "connection": "The server cannot be reached from here",
 }
@@ -67,6 +69,8 @@ _WHYS = {
     "expired": "The clock of this machine is wrong, or its list of authorities (certifi, the system's store) is old.",
     "certificate": "A company's proxy, a virus scanner or a firewall opens https connections and signs them itself; pip, uv, conda and "
     "Python do not know that authority. What follows (no matching distribution, from versions: none) says nothing about the wheels.",
+    "proxy-http": "https_proxy (or the system's setting, as Windows hands it on) begins with https://, so TLS is spoken to the proxy itself; "
+    "nearly all proxies expect http:// there, also for https addresses.",
     "proxy": "http_proxy, https_proxy or the system's setting names a proxy that is not there, refuses this host, or wants a password.",
     "name": "There is no network, or no DNS for outside names (a compute node, a container, a company network).",
     "connection": "The address is blocked, or slow beyond the time limit, or there is no route: a firewall, a compute node without internet, a region.",
@@ -83,6 +87,10 @@ _REMEDIES = {
     "proxy": (
         "Set the right proxy, or none, and try again; what is set shows the first command.",
         ('python -c "import urllib.request; print(urllib.request.getproxies())"',),
+    ),
+    "proxy-http": (
+        "Write the proxy with http:// in both variables, or switch the proxy off for the installation.",
+        ("set HTTPS_PROXY=http://HOST:PORT", 'python -c "import urllib.request; print(urllib.request.getproxies())"'),
     ),
     "name": ("See whether the name resolves where the command runs; on a compute node, install on the login node or from a local mirror.", ()),
     "connection": ("Try the address from the same place; behind a firewall set https_proxy, or take a mirror that is reachable.", ()),

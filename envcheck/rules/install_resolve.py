@@ -531,8 +531,28 @@ def python_no_wheel(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
             line=request.symptom.line,
         )
         return
+    source = facts.symptom("torch-source-of-2017")
+    if source is not None:
+        yield _source_of_2017(rule, facts, matrix, source)
+        return
     yield from _glibc_wheel_on_musl(rule, facts)
     yield from _live_without_wheel(rule, facts, matrix)
+
+
+def _source_of_2017(rule: Rule, facts: Facts, matrix: Matrix, item: Symptom) -> Finding:
+    """Pip took torch 0.1.2, the only source package, which means that it saw no wheel that fits."""
+    made = planned(facts, matrix)
+    return rule.finding(
+        "error",
+        title="pip saw no wheel of torch for this Python or platform, and took a source package of 2017",
+        seen=derive.quote(item, _python_label(facts), derive.wheel_os(facts)),
+        why="torch 0.1.2 on PyPI is the only source package; it cannot be built. pip comes to it when none of the wheels fits: a 32-bit Python, "
+        "one that is newer (or older) than the wheels, a pip that is too old, or (years ago) Windows, whose wheels were not on PyPI.",
+        remedy=Remedy(text=f"Use a 64-bit Python that torch has wheels for, with a current pip. {made.text}", commands=(SHOW_PYTHON, *made.commands)),
+        confidence="likely",
+        otherwise=f"`{SHOW_PYTHON}` shows which Python and platform the installer looks for.",
+        line=item.line,
+    )  # fmt: skip
 
 
 def _glibc_wheel_on_musl(rule: Rule, facts: Facts) -> Iterator[Finding]:
@@ -614,6 +634,15 @@ def _reason(facts: Facts, matrix: Matrix, request: Request) -> tuple[str, str, b
                 ),
                 False,
             )
+    if request.package == "torchvision" and listed and derive.numbers(listed[-1]) < (0, 3):
+        return (
+            f"There is no wheel of torchvision for this Python or platform: the newest offered is {listed[-1]}",
+            (
+                "Releases up to 0.2.2 are Python only and fit everywhere; those with compiled parts (0.3 and newer) are made for "
+                "certain Pythons and platforms, and none of them fits."
+            ),
+            False,
+        )
     needs = derive.detail(request.symptom, "needs", "range", "wants")
     if (
         needs

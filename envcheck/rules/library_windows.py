@@ -24,12 +24,18 @@ _FIRST = ("c10.dll", "asmjit.dll", "aoti_custom_ops.dll", "backend_with_compiler
 
 
 def _file(item: Symptom) -> str:
-    return base_name(item.details.get("file") or item.details.get("library") or item.details.get("asked") or "")
+    return base_name(
+        item.details.get("file")
+        or item.details.get("library")
+        or item.details.get("asked")
+        or item.details.get("told")
+        or ""
+    )
 
 
 def _of_torch(facts: Facts, item: Symptom) -> bool:
     """The DLL is one of torch's own (or the import of torch failed), not one of a third-party package."""
-    path = item.details.get("file") or item.details.get("asked") or ""
+    path = item.details.get("file") or item.details.get("asked") or item.details.get("told") or ""
     if not path and re.search(r"Failed to load image Python extension|torchvision|torchaudio", item.text):
         return False
     if path and owner_of_path(path) not in ("torch", "unknown"):

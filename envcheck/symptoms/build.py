@@ -160,11 +160,13 @@ _NO_BACKEND = (
             "could not find the bitsandbytes cuda binary",
             "could not find module",
             "cuda setup failed despite",
+            "argument of type 'windowspath' is not iterable",
         ),
         FRAME + r"(?:Not compiled with (?:GPU|CUDA) support|\b(?P<extension>\w{3,30}) wasn't buil[dt] "
         r"with CUDA support|version of (?P<named>\w{3,30}) was compiled without (?:GPU|CUDA) support"
         r"|\b\w{1,40}_impl: implementation for device cuda:\d+ not found"
-        r"|Could not find (?:the |module '[^'\n]{0,240}lib)(?P<binary>bitsandbytes)(?: CUDA binary|_(?:cuda\w{2,12}|cpu)\.dll)|(?P<setup>CUDA Setup failed) despite (?:GPU|CUDA) being available)",
+        r"|Could not find (?:the |module '[^'\n]{0,240}lib)(?P<binary>bitsandbytes)(?: CUDA binary|_(?:cuda\w{2,12}|cpu)\.dll)|(?P<setup>CUDA Setup failed) despite (?:GPU|CUDA) being available)"
+        r"|(?P<linux>bitsandbytes)[^\n]{0,200}\n(?:[^\n]{0,300}\n){0,9}?[^\n]{0,40}argument of type 'WindowsPath' is not iterable",
         before=9,
     ),
 )  # fmt: skip
@@ -345,8 +347,8 @@ _TOOLKIT = (
             "does not match the version used to compile pytorch",
             "different from the version used to compile pytorch",
         ),
-        r"detected CUDA version ?\(?(?P<nvcc>\d+\.\d+|%s)?\)? mismatches the version that was used to compile\s*"
-        r"PyTorch ?\(?(?P<torch>\d+\.\d+|%s)?\)?(?:[\s\S]{0,80}?', '(?P<nvcc_arg>\d+\.\d+)', '(?P<torch_arg>\d+\.\d+)')?"
+        r"detected CUDA version ?\(?(?:(?P<nvcc>\d+\.\d+)|%s)?\)? mismatches the version that was used to compile\s*"
+        r"PyTorch ?\(?(?:(?P<torch>\d+\.\d+)|%s)?\)?(?:[\s\S]{0,80}?', '(?P<nvcc_arg>\d+\.\d+)', '(?P<torch_arg>\d+\.\d+)')?"
         r"|Installed CUDA version (?P<installed>\d+\.\d+) does not match the version torch was compiled with "
         r"(?P<compiled>\d+\.\d+)"
         r"|version of Cuda that does not match the version used to compile Pytorch binaries"

@@ -181,6 +181,8 @@ _TRANSFER = (
             "download error (",
             "urlerror: <urlopen error",
             "the ssl module in python is not available",
+            "your proxy appears to only use http",
+            "certificate_verify_failed",
             "we couldn't connect to 'http",
             "localentrynotfounderror",
         ),
@@ -190,6 +192,8 @@ _TRANSFER = (
         r"(?P<caused>(?!ReadTimeoutError)[^\n]{3,300})"
         r"|Retry\(total=0,[^\n]{0,120}\) after connection broken by '(?P<last>(?:SSLError|ProxyError|NewConnectionError|NameResolutionError"
         r"|ConnectTimeoutError)[^\n]{0,300})': (?P<path>/[^\s]{2,200})"
+        r"|after connection broken by '(?P<tried>SSLError\(SSLCertVerificationError[^\n]{0,300}|ProxyError\('Your proxy appears to only use HTTP[^\n]{0,300})"
+        r"': (?P<place>/[^\s]{2,200})"
         r"|(?:https?://(?P<uv>[^\s/`)]{3,80})[^\n]{0,200}\n(?:[^\n]{0,200}\n){0,3}?)?[^\n]{0,40}(?P<chain>invalid peer certificate: \w{3,40}|dns error"
         r"[^\n]{0,80}|tunnel error[^\n]{0,80}|client error \(Connect\)(?:[^\n]{0,20}\n[^\n]{0,120})?)"
         r"|HTTP 000 CONNECTION FAILED for url <(?P<conda>[^>\n]{8,200})>|CondaSSLError|an error in your proxy configuration"
@@ -200,6 +204,14 @@ _TRANSFER = (
         r"|We couldn't connect to '(?P<hub>https?://[^'\n]{3,80})' to load|LocalEntryNotFoundError: (?P<entry>Connection error|An error happened)",
         before=4,
         after=1,
+    ),
+    # curl by itself, as people try an address with it; -v says the host.
+    Signature(
+        "server-unreachable",
+        ("curl: (6)", "curl: (7)", "curl: (28)", "curl: (35)", "curl: (60)"),
+        r"(?:(?:Connected to |Host |curl [^\n]{0,80}?https?://)(?P<host>[\w.\-]{4,80})[^\n]{0,200}\n(?:[^\n]{0,200}\n){0,24}?)?"
+        r"curl: \((?:6|7|28|35|60)\) (?P<curl>[^\n]{3,160})",
+        before=24,
     ),
     Signature(
         "hash-mismatch",
@@ -353,7 +365,7 @@ _IMPORTS = (
         ),
         r"subprocess-exited-with-error|Getting requirements to build (?:wheel|editable) did not run|get_requires_for_build_\w{3,10}"
         r"|build_meta(?:\.py|:__legacy__)|The build backend returned an error|metadata-generation-failed|Failed to build `?[\w.\-]{2,60}"
-        r"|depends on `?torch`?, but doesn't declare it|Getting requirements to build (?:wheel|editable)[ .]{1,6}error|pip-build-env",
+        r"|depends on `?torch`?, but doesn't declare it|Getting requirements to build (?:wheel|editable)[ .]{1,6}error|(?P<place>pip-build-env)-",
     ),
     Signature(
         "build-requirement",
@@ -413,6 +425,12 @@ _IMPORTS = (
         r"|(?:identifier \"|[\u2018'`])(?P<check>AT_CHECK)[\"\u2019'`]? (?:is undefined|was not declared|: identifier not found)"
         r"|(?P<standard>You need C\+\+17 to compile PyTorch)"
         r"|(?:no suitable conversion function from|cannot convert) [^\n]{0,40}(?P<type>DeprecatedTypeProperties)[^\n]{0,30}ScalarType",
+    ),
+    # The source package of 2017 on PyPI: what pip falls back to where no wheel fits. Its setup.py refuses, or lacks a tool.
+    Signature(
+        "torch-source-of-2017",
+        ("does not currently provide packages for pypi", "no module named 'tools.nnwrap'", "no module named tools.nnwrap"),
+        r"PyTorch does not currently provide packages for PyPI|No module named '?tools\.nnwrap'?",
     ),
     Signature(
         "pytorch-name",

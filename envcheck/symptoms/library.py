@@ -232,14 +232,23 @@ _LOADING = (
 _WINDOWS = (
     Signature(
         "windows-dll-not-found",
-        ("winerror 126", "dll load failed", "error code 126", "could not find module '"),
+        (
+            "winerror 126",
+            "dll load failed",
+            "error code 126",
+            "could not find module '",
+            ".dll or one of its dependencies",
+        ),
         FRAME
         + r"(?:\[WinError 126\]"
         + _LOADING
         + r"|DLL load failed(?: while importing (?P<module>[\w.]{1,60}))?: (?:"
         + _accents(_126)
         + r")|Could not find module '(?P<asked>[^'\n]{3,260})' \(or one of its dependencies\)"
-        r"|Could not load library (?P<library>[\w.\-]{3,60}\.dll)\. Error code 126)",
+        r"|Could not load library (?P<library>[\w.\-]{3,60}\.dll)\. Error code 126"
+        # Told in a sentence, without the number: with another number the message has another cause.
+        r"|(?m:^)(?![^\n]{0,600}(?:WinError|Errno))[^\n]{0,600}?\berror loading {1,3}(?P<told>(?:fbgemm|shm|c10|c10_cuda|torch_\w{2,12}|asmjit|caffe2_\w{3,14}"
+        r"|uv|libiomp5md)\.dll) or one of its dependencies)",
         before=9,
     ),
     Signature(
