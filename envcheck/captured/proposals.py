@@ -32,6 +32,13 @@ def reported(doc: Document, symptoms: tuple[Symptom, ...]) -> tuple[Symptom, ...
     return tuple(item for item in symptoms if item.line is None or not _sentence(doc.lines[item.line - 1]))
 
 
+def without_sentences(doc: Document, text: str) -> str:
+    """A part of a proposal with its sentences left empty (the lines keep their numbers); other texts as they are."""
+    if _PROPOSAL.search(doc.text[:20_000]) is None:
+        return text
+    return "\n".join("" if _sentence(line) else line for line in text.split("\n"))
+
+
 def _sentence(line: str) -> bool:
     """People's words and not a program's: mostly plain words, six of them at least."""
     if len(line) > MAX_LENGTH or _OUTPUT.search(line):

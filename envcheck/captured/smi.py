@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from envcheck import nvidia_smi
 from envcheck.captured.document import SAID, Document
+from envcheck.captured.proposals import without_sentences
 from envcheck.facts import Outcome
 from envcheck.lazy import Regex
 
@@ -25,7 +26,7 @@ def parse(doc: Document) -> None:
     if not doc.has(*_NEEDLES, *_GPU_LIST):
         return
     text, places = _part(doc)
-    reading = nvidia_smi.parse(text)
+    reading = nvidia_smi.parse(without_sentences(doc, text))
     if reading is None:
         return
     lines = reading.lines

@@ -10,7 +10,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, Unknown, rule
-from envcheck.rules.driver_signs import at, cuda_code, quoted, sign
+from envcheck.rules.driver_signs import at, cuda_code, detail, quoted, sign, signs
 
 _CUDA_STARTS = ("cuda-unknown-error", "smoke-failed", "driver-too-old", "cuda-visible-devices", "container-no-gpu")
 
@@ -238,7 +238,8 @@ def cpu_lacks_avx(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
     stopped = sign(facts, "illegal-instruction")
     imports = facts.torch.imports
     crashed = imports is not None and (imports.signal or "") in ("SIGILL", "STATUS_ILLEGAL_INSTRUCTION")
-    x86 = (system.machine or "x86_64") in ("x86_64", "i686")
+    arm = system.machine is None and sign(facts, "arm-cpu") is not None
+    x86 = (system.machine or "x86_64") in ("x86_64", "i686") and not arm
     lacks = _lacking(facts) if x86 else ()
     if stopped is None and not crashed:
         if "avx" in lacks and system.os != "macos":
@@ -327,10 +328,64 @@ def _slow_without_avx(rule: Rule, facts: Facts) -> Finding:
     )
 
 
+# ARMv8.0: without the atomic instructions (LSE) and all that came after them. Source: ARM's manuals of the cores.
+_FIRST_ARMV8 = re.compile(
+    r"Cortex-A(?:3[25]|53|57|72|73)\b|BCM2(?:711|837)|Raspberry Pi (?:Zero 2|[234])\b", re.IGNORECASE
+)
+
+_TOO_NEW_FOR_ARMV8 = ((2, 4, 0), (2, 10, 0))
+"""Releases whose wheels for ARM stop there. Source: pytorch/pytorch issues 132032 and 176993."""
+
+
+@rule(
+    "arm-cpu-too-old",
+    "driver",
+    "The ARM CPU lacks instructions that this build uses.",
+    explains=("smoke-failed", "torch-import-fails"),
+)
+def arm_cpu_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """An illegal instruction on a core of ARMv8.0, such as a Raspberry Pi 4's."""
+    stopped, imports = sign(facts, "illegal-instruction"), facts.torch.imports
+    crashed = imports is not None and imports.signal == "SIGILL"
+    if (stopped is None and not crashed) or facts.system.machine not in (None, "aarch64"):
+        return
+    named = next((a for a in signs(facts, "arm-cpu") if detail(a, "board", "core")), None)
+    board, core = detail(named, "board"), detail(named, "core")
+    model = facts.system.cpu_model or (f"Raspberry Pi {board}" if board else f"Cortex-A{core}" if core else "")
+    # A Raspberry Pi without its number: the fifth alone is newer.
+    some_pi = not model and any(detail(a, "pi") for a in signs(facts, "arm-cpu"))
+    inside = not model and any(detail(a, "library") for a in signs(facts, "arm-cpu"))  # it stopped in ARM's own library
+    if not some_pi and not inside and not _FIRST_ARMV8.search(model):
+        return
+    version = derive.torch_version(facts)
+    known = bool(version) and derive.numbers(version)[:3] in _TOO_NEW_FOR_ARMV8
+    yield rule.finding(
+        "error",
+        seen=quoted(
+            stopped,
+            "import torch ended with an illegal instruction" if crashed and stopped is None else None,
+            f"CPU: {model or 'a Raspberry Pi'}" if model or some_pi else "in ARM's library of kernels (libarm_compute)",
+            f"torch {version}" if version else None,
+        ),
+        why=("Its cores are" if model else "A Raspberry Pi up to the fourth, and boards of its time, have cores")
+        + " of the first version of ARMv8. A library of some releases was compiled for a later one (atomic instructions, dot "
+        "products) without a test; torch 2.4.0 and 2.10.0 for ARM were among them; 2.3.1 and 2.11.0 run.",
+        remedy=Remedy(
+            text="Install the release before or after this one from PyPI; if it is another wheel (of a distribution, of somebody's own, or one "
+            "that was built on a newer board), take PyTorch's. A build on this machine fits it for sure.",
+            commands=("lscpu | grep -e 'Model name' -e Flags", "python -X faulthandler -c 'import torch; print(torch.rand(3) @ torch.rand(3))'"),
+        ),
+        confidence="likely" if known or model or inside else "possible",
+        otherwise="The traceback of the crash (faulthandler, gdb) names the library: it may be another package's.",
+        line=at(stopped),
+    )  # fmt: skip
+
+
 RULES: tuple[Rule, ...] = (
     fabric_manager_not_running,
     nvidia_uvm_missing,
     cuda_unknown_error,
     gpu_exclusive_mode,
     cpu_lacks_avx,
+    arm_cpu_too_old,
 )

@@ -423,6 +423,13 @@ _BUSY_OR_BROKEN = (
             r"|compiled to use AVX2? instructions, but these aren't available"
         ),
     ),
+    # What tells an ARM machine beside such a crash; the model only where it is one of the first version of ARMv8.
+    Signature(
+        "arm-cpu",
+        ("raspberry pi", "raspberrypi", "cortex-a", "aarch64-linux-gnu", "libarm_compute", "armv8"),
+        r"\b(?P<pi>Raspberry ?Pi)\b(?:[\w ]{0,12}?(?P<board>[1-5])(?: Model)? ?[AB]?\b)?|\bCortex-A(?P<core>\d{2,3})\b|aarch64-linux-gnu"
+        r"|(?P<library>libarm_compute)|\bARMv8",
+    ),
     Signature(
         "device-index-assert",
         ("device < num_gpus", "device_index < device_count", "device_index >= 0"),

@@ -125,7 +125,22 @@ CASES += [
     ("the same, the host's card in a sentence", "container-no-gpu", "The host has an RTX 3090.\n$ docker run -it nvcr.io/nvidia/pytorch:24.05-py3\n>>> torch.cuda.is_available()\nFalse"),
 ]
 
+CASES += [
+    ("a Raspberry Pi 4", "arm-cpu-too-old", "I have a Raspberry Pi 4 Model B with a 64-bit system.\n>>> import torch\nIllegal instruction (core dumped)"),
+    ("its core by name, after lscpu", "arm-cpu-too-old", "Architecture: aarch64\nModel name: Cortex-A72\ntorch 2.4.0\nIllegal instruction"),
+    ("the board's usual host name, and a release known for it", "arm-cpu-too-old", "pi@raspberrypi:~ $ python3 -c 'import torch'\nIllegal instruction\ntorch 2.10.0"),
+    ("only the library in which it stopped", "arm-cpu-too-old", "Program received signal SIGILL, Illegal instruction.\n   from torch/lib/../../torch.libs/libarm_compute-0.so"),
+    ("its core beside gdb's word", "arm-cpu-too-old", "Program received signal SIGILL, Illegal instruction.\nin torch.libs/libarm_compute-84b7.so on my Cortex-A53 board"),
+]
+
 NEAR = [
+    ("a Raspberry Pi has no AVX to lack", "cpu-lacks-avx", "on a Raspberry Pi 4B\nIllegal instruction (core dumped)"),
+    ("an ARM machine by the paths of its libraries", "cpu-lacks-avx", "/lib/aarch64-linux-gnu/libc.so.6\nIllegal instruction (core dumped)"),
+    ("a Raspberry Pi 5", "arm-cpu-too-old", "on a Raspberry Pi 5\nIllegal instruction (core dumped)"),
+    ("an ARM machine of the data centre", "arm-cpu-too-old", "Architecture: aarch64\nModel name: Neoverse-N1\nIllegal instruction (core dumped)"),
+    ("ARM's library, and a chip that is new enough", "arm-cpu-too-old", "Architecture: aarch64\nModel name: Neoverse-V1\nIllegal instruction in libarm_compute.so"),
+    ("an ARM chip beside an x86 machine", "arm-cpu-too-old", "Architecture: x86_64\nIt works on my Raspberry Pi 4, not here:\nIllegal instruction (core dumped)"),
+    ("a page about an error of nvidia-smi", "nvidia-device-permission", "docs: explain SELinux\nOn Fedora you will run into Failed to initialize NVML: Insufficient Permissions unless the label is set."),
     ("a driver that a future release will not support", "driver-gpu-unsupported", "This feature is not supported by the NVIDIA Container Toolkit yet"),
     ("Exec format error of a program", "driver-kernel-incompatible", "exec /usr/bin/python: exec format error"),
     ("a module of another driver", "nvidia-driver-not-loaded", "modprobe: FATAL: Module nvme_tcp not found in directory /lib/modules/6.8.0"),
