@@ -1,4 +1,4 @@
-"""Known error texts of what stands between the driver and torch: CUDA's MPS daemon, the PTX compiler, vGPU licences,
+"""Known error texts of what stands between the driver and torch: CUDA's MPS daemon, the PTX compiler, NVRTC, vGPU licences,
 MIOpen and hipBLASLt, and GPUs that hang.
 
 Wordings follow cudaGetErrorString and the two CUDA headers (numbers 221 and 805 to 810), nvidia-smi and nvidia-gridd,
@@ -46,6 +46,17 @@ _CUDA = (
         "ptx-jit-missing",
         ("jit compiler library not found", "jitcompilernotfound", "jit_compiler_not_found"),
         r"PTX JIT compiler library not found|cudaErrorJitCompilerNotFound|(?:CUDA_)?ERROR_JIT_COMPILER_NOT_FOUND",
+    ),
+    Signature(
+        "nvrtc-arch",
+        ("invalid value for --gpu-architecture", "nvrtc_error_invalid_option"),
+        r"nvrtc\S{0,3} error: invalid value for --gpu-architecture|NVRTC_ERROR_INVALID_OPTION[^\n]{0,80}arch",
+    ),
+    Signature(
+        "nvrtc-builtins",
+        ("nvrtc-builtins", "nvrtc_error_builtin_operation_failure"),
+        r"failed to open (?:libnvrtc-builtins\.so(?:\.(?P<release>\d{1,2}\.\d{1,2}))?|nvrtc-builtins64_(?P<major>\d\d)(?P<minor>\d)\.dll)"
+        r"|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE",
     ),
     Signature(
         "mig-none",

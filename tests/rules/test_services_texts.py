@@ -69,6 +69,14 @@ CASES = [
     ("SYCL", "gpu-runtime-library-missing", "OSError: libsycl.so.8: cannot open shared object file: No such file or directory"),
     ("oneMKL for SYCL", "gpu-runtime-library-missing", "ImportError: libmkl_sycl_blas.so.5: cannot open shared object file: No such file or directory"),
     ("Ascend", "gpu-runtime-library-missing", "ImportError: libhccl.so: cannot open shared object file: No such file or directory"),
+    # --- nvrtc-gpu-unknown
+    ("torch's words", "nvrtc-gpu-unknown", "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)\nnvrtc compilation failed:"),
+    ("a card of the next family", "nvrtc-gpu-unknown", "torch 1.10.0+cu113 on an RTX 4090\nRuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)"),
+    ("inside TorchScript", "nvrtc-gpu-unknown", "Traceback of TorchScript (most recent call last):\nRuntimeError: nvrtc: error: invalid value for --gpu-architecture"),
+    # --- nvrtc-builtins-missing
+    ("Linux", "nvrtc-builtins-missing", "RuntimeError: nvrtc: error: failed to open libnvrtc-builtins.so.11.1.\n  Make sure that libnvrtc-builtins.so.11.1 is installed correctly."),
+    ("Windows", "nvrtc-builtins-missing", "nvrtc: error: failed to open nvrtc-builtins64_121.dll."),
+    ("CuPy", "nvrtc-builtins-missing", "cupy_backends.cuda.libs.nvrtc.NVRTCError: NVRTC_ERROR_BUILTIN_OPERATION_FAILURE (7)"),
     # --- kinds that had a rule
     ("Metal's command buffer", "oom-capacity", "Error: command buffer exited with error status. Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"),
     ("MIOpen without memory", "oom-capacity", "RuntimeError: miopenStatusAllocFailed"),
@@ -95,6 +103,8 @@ NEAR = [
     ("another program's database", "miopen-failed", "sqlite3.OperationalError: unable to open database file"),
     ("a header of another compiler", "miopen-failed", "extension.cpp:3:10: fatal error: 'limits' file not found"),
     ("torch has chosen the other library", "hipblaslt-unsupported", "UserWarning: Attempting to use hipBLASLt on an unsupported architecture! Overriding blas backend to hipblas"),
+    ("nvcc's word about an architecture", "nvrtc-gpu-unknown", "nvcc fatal: Value 'compute_120' is not defined for option 'gpu-architecture'"),
+    ("a list of libraries", "nvrtc-builtins-missing", "torch/lib/libnvrtc-builtins.so.12.4\ntorch/lib/libnvrtc.so.12"),
     ("a watermark of pictures", "mps-watermark-ratio", "ValueError: invalid watermark ratio 1.4 for the logo"),
     ("OpenCV's library", "gpu-runtime-library-missing", "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"),
     ("a warning of TensorFlow's", "gpu-runtime-library-missing", "W tensorflow: Could not load dynamic library 'librccl.so.1'; dlerror: librccl.so.1: cannot open shared object file"),
@@ -159,3 +169,14 @@ def test_the_licence_is_read_from_the_report_of_each_gpu() -> None:
     report = judge(text)
     assert [(g.license, g.virtualization) for g in report.facts.nvidia.gpus or ()] == [("Unlicensed (Restricted)", "VGPU")]
     assert report.primary is not None and report.primary.rule == "vgpu-unlicensed" and report.primary.confidence == "certain"
+
+
+def test_another_toolkits_nvrtc_is_told_from_torchs_own() -> None:
+    wrong = "nvrtc: error: failed to open libnvrtc-builtins.so.12.6."
+    assert "LD_LIBRARY_PATH" in named("torch 2.3.0+cu121\n" + wrong, "nvrtc-builtins-missing").remedy.text
+    assert "LD_LIBRARY_PATH" not in named("torch 2.7.0+cu126\n" + wrong, "nvrtc-builtins-missing").remedy.text
+
+
+def test_the_first_cuda_of_the_chip_is_named() -> None:
+    text = "torch 1.10.0+cu113\nNVIDIA GeForce RTX 4090, compute capability 8.9\nRuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)"
+    assert "11.8" in named(text, "nvrtc-gpu-unknown").why
