@@ -10,6 +10,8 @@ from __future__ import annotations
 from envcheck.symptoms.base import Signature
 from envcheck.symptoms.fragments import FRAME, WORD_START
 
+_BREAK = r"\s{1,12}(?:[\d.]{1,9}\s{1,12})?"
+"""Between two words of a message that was broken into lines."""
 _FAMILY = r"(?:torch(?:vision|audio|text|data)?|pytorch(?:-cuda|-gpu|-triton)?|triton|functorch|libtorch)"
 
 _RESOLVE = (
@@ -360,12 +362,16 @@ _IMPORTS = (
             "metadata-generation-failed",
             "failed to build",
             "but doesn't declare it as a build dependency",
+            "this error likely indicates that",
             "getting requirements to build",
             "pip-build-env",
         ),
         r"subprocess-exited-with-error|Getting requirements to build (?:wheel|editable) did not run|get_requires_for_build_\w{3,10}"
         r"|build_meta(?:\.py|:__legacy__)|The build backend returned an error|metadata-generation-failed|Failed to build `?[\w.\-]{2,60}"
-        r"|depends on `?torch`?, but doesn't declare it|Getting requirements to build (?:wheel|editable)[ .]{1,6}error|(?P<place>pip-build-env)-",
+        # uv breaks its hints at the width of the terminal, and docker numbers the lines of a build.
+        rf"|depends{_BREAK}on{_BREAK}`?torch`?,{_BREAK}but{_BREAK}doesn't{_BREAK}declare"
+        r"|Getting requirements to build (?:wheel|editable)[ .]{1,6}error|(?P<place>pip-build-env)-",
+        after=2,
     ),
     Signature(
         "build-requirement",

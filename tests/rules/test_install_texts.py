@@ -244,6 +244,16 @@ Collecting flash-attn
 """,
     ),
     (
+        "build-isolation",
+        "uv's hint alone, broken by a narrow terminal inside docker build",
+        """#12 7.310 ModuleNotFoundError: No module named 'torch'
+7.310
+7.310 hint: This error likely indicates that `xfuser@0.4` depends
+7.310 on `torch`, but doesn't
+7.310 declare it as a build dependency.
+""",
+    ),
+    (
         "duplicate-torch-install",
         "pip list and the interpreter disagree",
         """$ pip list | grep torch
