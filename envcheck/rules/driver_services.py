@@ -155,15 +155,16 @@ def vgpu_unlicensed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
     fails = sign(facts, "device-busy", "cuda-not-supported", "cuda-unknown", *driver_signs.NO_CUDA_KINDS)
     refused = detail(text, "refused") is not None
     failing = fails is not None or refused or driver_signs.cuda_works(facts) is False
-    kind = kind or refused or kind
-    if kind is False and not failing:
-        return  # a whole GPU: the licence is for graphics only
+    if refused:
+        kind = True
+    if kind is False:
+        return  # a whole GPU: the licence is for graphics only, and whatever fails has another cause
     if "unrestricted" in state.lower() and not failing:
         severity, confidence = "note", "certain"
     else:
         severity = "error" if failing or "(restricted)" in state.lower() else "warning"
         sure = refused or (kind and "(restricted)" in state.lower())
-        confidence = "certain" if sure else "likely" if kind is not False else "possible"
+        confidence = "certain" if sure else "likely"
     yield rule.finding(
         severity,
         title="The virtual GPU has no licence yet; its time of grace is running." if severity == "note" else "",

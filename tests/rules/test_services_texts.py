@@ -94,6 +94,7 @@ NEAR = [
     ("a licence that is there", "vgpu-unlicensed", GUEST + "        License Status                    : Licensed (Expiry: 2031-1-1 6:0:0 GMT)"),
     ("grace", "vgpu-unlicensed!", GUEST + "        License Status                    : Unlicensed (Unrestricted)"),
     ("a whole GPU", "vgpu-unlicensed", WHOLE + "        License Status                    : Unlicensed"),
+    ("a whole GPU on which something else fails", "vgpu-unlicensed", WHOLE + "        License Status                    : Unlicensed\nRuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
     ("it was got later", "vgpu-unlicensed", "nvidia-gridd[8]: Failed to acquire license from a (Error: timed out)\nnvidia-gridd[8]: License acquired successfully. (Info: a)"),
     ("another product's licence", "vgpu-unlicensed", "License: Unlicensed software, see LICENSE"),
     ("a hang of the program", "gpu-hang", "the training hangs at step 40, no error; is it a GPU hang?"),
