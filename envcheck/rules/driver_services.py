@@ -159,7 +159,7 @@ def vgpu_unlicensed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
         kind = True
     if kind is False:
         return  # a whole GPU: the licence is for graphics only, and whatever fails has another cause
-    if "unrestricted" in state.lower() and not failing:
+    if "unrestricted" in state.lower() and not refused:
         severity, confidence = "note", "certain"
     else:
         severity = "error" if failing or "(restricted)" in state.lower() else "warning"

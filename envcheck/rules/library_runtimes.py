@@ -47,9 +47,9 @@ _RUNTIMES = (
     ),
     Runtime(
         "CANN",
-        r"lib(?:hccl|ascendcl|ascend_hal|ge_runner|opapi|msprofiler|acl_\w+|aoe_tuning)\.so",
+        r"lib(?:hccl|ascendcl|ascend_hal|ge_runner|opapi|msprofiler|atb|acl_\w+|aoe_tuning)\.so",
         "Ascend (torch_npu)",
-        "Install Ascend's driver and CANN toolkit, and source set_env.sh in this shell.",
+        "Install Ascend's driver, CANN toolkit (and NNAL, which has libatb.so), and source their set_env.sh in this shell.",
         ("source /usr/local/Ascend/ascend-toolkit/set_env.sh", "npu-smi info"),
     ),
 )

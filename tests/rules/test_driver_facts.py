@@ -374,6 +374,46 @@ def test_forward_compatibility_error() -> None:
     assert found(works, "cuda-forward-compat") == []
 
 
+# --- what serves CUDA beside the driver ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "word"), [(805, "no daemon answers"), (807, "recovers"), (808, "limited number"), (810, "ended this client")])
+def test_mps_daemon_by_the_answer_of_cuinit(code: int, word: str) -> None:
+    finding = found(machine(nvidia=nvidia(cuda_init=init(code))), "cuda-mps-daemon")[0]
+    assert word in finding.why
+    assert str(code) in finding.seen
+
+
+def test_mps_daemon_is_left_alone_where_cuda_starts() -> None:
+    assert found(machine(nvidia=nvidia(cuda_init=init(0, device_count=1))), "cuda-mps-daemon") == []
+
+
+def test_vgpu_licence_of_a_live_machine() -> None:
+    """Restricted is an error, grace a note, and a whole GPU has none to lack."""
+
+    def said(license: str | None, mode: str | None) -> list[str]:
+        gpu = NvidiaGpu(index=0, name="NVIDIA A16-16C" if mode == "VGPU" else "NVIDIA A16", license=license, virtualization=mode)
+        return [f.severity for f in found(machine(nvidia=nvidia(gpus=(gpu,))), "vgpu-unlicensed")]
+
+    assert said("Unlicensed (Restricted)", "VGPU") == ["error"]
+    assert said("Unlicensed (Unrestricted)", "VGPU") == ["note"]
+    assert said("Licensed (Expiry: 2031-1-1 0:0:0 GMT)", "VGPU") == []
+    assert said("Unlicensed", "Pass-Through") == []
+    assert said(None, "None") == []
+
+
+def test_arm_board_that_stops_at_import() -> None:
+    def said(model: str, machine_: str = "aarch64") -> list[str]:
+        system = System(os="linux", machine=machine_, cpu_model=model)
+        torch = Torch(version="2.4.0", imports=Outcome(status="crashed", signal="SIGILL"))
+        return [f.confidence for f in found(machine(system=system, torch=torch), "arm-cpu-too-old")]
+
+    assert said("Cortex-A72") == ["likely"]
+    assert said("Cortex-A76") == []
+    assert said("Neoverse-N1") == []
+    assert said("Intel(R) Celeron(R) J4125", "x86_64") == []
+
+
 # --- readiness, modes, faults --------------------------------------------------------------------------------------
 
 

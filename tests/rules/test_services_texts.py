@@ -69,6 +69,7 @@ CASES = [
     ("SYCL", "gpu-runtime-library-missing", "OSError: libsycl.so.8: cannot open shared object file: No such file or directory"),
     ("oneMKL for SYCL", "gpu-runtime-library-missing", "ImportError: libmkl_sycl_blas.so.5: cannot open shared object file: No such file or directory"),
     ("Ascend", "gpu-runtime-library-missing", "ImportError: libhccl.so: cannot open shared object file: No such file or directory"),
+    ("Ascend's transformer library", "gpu-runtime-library-missing", "ImportError: libatb.so: cannot open shared object file: No such file or directory"),
     # --- nvrtc-gpu-unknown
     ("torch's words", "nvrtc-gpu-unknown", "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)\nnvrtc compilation failed:"),
     ("a card of the next family", "nvrtc-gpu-unknown", "torch 1.10.0+cu113 on an RTX 4090\nRuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)"),
@@ -93,6 +94,7 @@ NEAR = [
     ("another failure of PTX", "ptx-jit-compiler-missing", "RuntimeError: CUDA error: a PTX JIT compilation failed"),
     ("a licence that is there", "vgpu-unlicensed", GUEST + "        License Status                    : Licensed (Expiry: 2031-1-1 6:0:0 GMT)"),
     ("grace", "vgpu-unlicensed!", GUEST + "        License Status                    : Unlicensed (Unrestricted)"),
+    ("grace, and CUDA fails for a reason of its own", "vgpu-unlicensed!", GUEST + "        License Status                    : Unlicensed (Unrestricted)\n" + FOUND_NONE),
     ("a whole GPU", "vgpu-unlicensed", WHOLE + "        License Status                    : Unlicensed"),
     ("a whole GPU on which something else fails", "vgpu-unlicensed", WHOLE + "        License Status                    : Unlicensed\nRuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
     ("it was got later", "vgpu-unlicensed", "nvidia-gridd[8]: Failed to acquire license from a (Error: timed out)\nnvidia-gridd[8]: License acquired successfully. (Info: a)"),
