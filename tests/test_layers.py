@@ -31,7 +31,7 @@ MAY: dict[str, set[str]] = {
     "smoke": {"facts", "findings", "matrix", "target", "process", "errors", "probes", "nvidia_smi"},
     "reference": {"facts", "findings", "matrix", "target", "data", "errors", "redact", "probes", "rules", "smoke"},
     "doctor": {"facts", "findings", "matrix", "rules", "probes", "smoke", "target", "symptoms", "errors"},
-    "render": {"facts", "findings", "recommend", "rules", "data", "envfiles", "differences"},
+    "render": {"facts", "findings", "recommend", "rules", "data", "envfiles", "differences", "reference"},
     "files": {"errors"},
     "envfiles": {"facts", "findings", "matrix", "recommend", "rules", "installers", "target", "data", "errors"},
     "differences": {"facts", "findings", "matrix", "rules"},

@@ -211,40 +211,7 @@ def _tell(
     if json:
         write_json(data)
     else:
-        _show(console, report, judgement, quiet=quiet, verbose=verbose)
+        from envcheck.render.reference import show_reference
+
+        show_reference(report, judgement, console, quiet=quiet, verbose=verbose)
     return code
-
-
-STYLES = {"proved": "green", "failed": "bold red", "skipped": "dim"}
-SEVERITY = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-
-
-def _show(console: Console, report: dict[str, Any], judgement: Judgement, *, quiet: bool, verbose: bool) -> None:
-    from rich.markup import escape
-
-    machine = report["reference"]["machine"]
-    if not quiet:
-        console.print(
-            f"torch {machine.get('torch', 'unknown')} on {machine.get('device', 'unknown')}, data: {report['reference']['data']}",
-            markup=False,
-        )
-        for level in judgement.levels:
-            console.print(
-                f"[{STYLES[level['status']]}]{level['status']:<8}[/] {level['name']:<20} {escape(level['text'])}"
-            )
-    for finding in judgement.findings:
-        if finding.consequence_of is not None and not verbose:
-            continue
-        console.print(f"[{SEVERITY[finding.severity]}]{finding.severity}[/] {escape(finding.title)}  ({finding.rule})")
-        if not quiet:
-            console.print(f"  seen: {escape(finding.seen)}")
-            console.print(f"  why:  {escape(finding.why)}")
-            console.print(f"  do:   {escape(finding.remedy.text)}")
-            for command in finding.remedy.commands:
-                console.print(f"        {escape(command)}")
-    comparison = report.get("comparison")
-    if comparison is not None:
-        console.print(f"compared: {comparison['text']}", markup=False)
-        for row in () if quiet else comparison["rows"]:
-            console.print(f"  {row['level']:<8} {row['text']}", markup=False)
-    console.print(f"verdict: {judgement.verdict}", markup=False)
