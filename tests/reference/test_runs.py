@@ -1,10 +1,13 @@
-"""Whole runs of the training program: killed and resumed, with loader workers, in two processes."""
+"""Whole runs of the training program: twice, killed and resumed, with loader workers, compiled, in two processes."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,73 +16,92 @@ import pytest
 from envcheck.process import Running, run
 
 HERE = Path(__file__).resolve().parent
+PROGRAM = HERE / "small_train.py"
 MARK = "@envcheck@ "
 pytestmark = pytest.mark.torch
 WORDS = ["--report", "--device", "cpu", "--batch", "64", "--every-step", "--threads", "2"]
+STRICT = ["--steps", "10", "--deterministic", "--schedule", "cosine"]  # eight steps make an epoch
+KILLS = 3
+SEED_OF_KILLS = 20261130
+
+Events = list[dict[str, Any]]
 
 
-def events(text: str) -> list[dict[str, Any]]:
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def events(text: str) -> Events:
     return [json.loads(line[len(MARK) :]) for line in text.splitlines() if line.startswith(MARK)]
 
 
-def train(python: str, *words: str, launcher: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    done = run(
-        [python, *launcher, HERE / "small_train.py", *WORDS, *words],
-        timeout=600,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+def train(python: str, *words: str, launcher: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Events:
+    done = run([python, *launcher, PROGRAM, *WORDS, *words], timeout=600, env=env or environment())
     assert done.ok, done.stderr[-3000:]
     return events(done.stdout)
 
 
-def losses(told: list[dict[str, Any]]) -> list[str]:
+def losses(told: Events) -> list[str]:
     return [e["loss"] for e in told if e["stage"] == "step"]
 
 
-def end(told: list[dict[str, Any]]) -> tuple[str, Any]:
+def start(told: Events) -> int:
+    return int(next(e for e in told if e["stage"] == "start")["step"])
+
+
+def end(told: Events) -> tuple[str, Any]:
     done = next(e for e in told if e["stage"] == "done")
     return done["weights"], done["history"]
 
 
-@pytest.fixture(scope="module")
-def unbroken(python_with_torch: str) -> list[dict[str, Any]]:
-    """Eight steps make an epoch; ten end in the second."""
-    return train(python_with_torch, "--steps", "10", "--deterministic", "--schedule", "cosine")
-
-
-@pytest.mark.parametrize("step", [3, 8], ids=["in an epoch", "at its end"])
-def test_killed_and_resumed_is_the_same_to_the_bit(
-    python_with_torch: str, unbroken: list[dict[str, Any]], tmp_path: Path, step: int
-) -> None:
-    checkpoint = tmp_path / "c.pt"
-    words = [
-        "--steps",
-        "10",
-        "--deterministic",
-        "--schedule",
-        "cosine",
-        "--checkpoint",
-        str(checkpoint),
-        "--checkpoint-every",
-        "1",
-    ]
+def killed(
+    python: str, *words: str, at: int = 0, after: float = 0.0, env: dict[str, str] | None = None
+) -> tuple[Events, bool]:
+    """What a run said until SIGKILL: at the report of step `at`, else `after` seconds from its start; was it in time?"""
     there = threading.Event()
 
     def watch(line: str) -> None:
-        if line.startswith(MARK) and json.loads(line[len(MARK) :]).get("step") == step:
-            there.set()
+        if line.startswith(MARK):
+            event = json.loads(line[len(MARK) :])
+            if event["stage"] == "start" if not at else event.get("step") == at and event["stage"] == "step":
+                there.set()
 
-    child = Running([python_with_torch, HERE / "small_train.py", *WORDS, *words], on_line=watch)
-    assert there.wait(300)
+    child = Running([python, PROGRAM, *WORDS, *words], on_line=watch, env=env or environment())
+    while not there.wait(0.1):
+        if child.poll() or time.monotonic() - child.begun > 300:
+            assert there.wait(2.0), child.wait(0.0).stderr[-3000:]  # its last words may still be on the way
+    time.sleep(after)
+    in_time = not child.poll()
     child.kill()
     ended = child.wait(10)
-    assert ended.status in ("crashed", "timeout"), ended
-    before = losses(events(ended.stdout))
-    after = train(python_with_torch, *words, "--resume")
-    start = next(e for e in after if e["stage"] == "start")["step"]
-    assert start <= len(before)
-    assert before[:start] + losses(after) == losses(unbroken)
-    assert end(after) == end(unbroken)
+    assert ended.status in ("crashed", "timeout") or not in_time, ended
+    return events(ended.stdout), in_time
+
+
+def same_bits_after(unbroken: Events, *parts: Events) -> None:
+    """Each part of a run but the last was killed: together they are the unbroken run."""
+    told: list[str] = []
+    for part in parts:
+        assert start(part) <= len(told)
+        told = told[: start(part)] + losses(part)
+    assert told == losses(unbroken)
+    assert end(parts[-1]) == end(unbroken)
+
+
+@pytest.fixture(scope="module")
+def unbroken(python_with_torch: str) -> Events:
+    return train(python_with_torch, *STRICT)
+
+
+@pytest.mark.xdist_group("reference in memory")  # one worker, so that what they share is made once
+@pytest.mark.parametrize("step", [3, 8], ids=["in an epoch", "at its end"])
+def test_killed_and_resumed_is_the_same_to_the_bit(
+    python_with_torch: str, unbroken: Events, tmp_path: Path, step: int
+) -> None:
+    words = [*STRICT, "--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
+    first, in_time = killed(python_with_torch, *words, at=step)
+    assert in_time
+    same_bits_after(unbroken, first, train(python_with_torch, *words, "--resume"))
 
 
 def test_two_processes_are_one_in_two_parts(python_with_torch: str, tmp_path: Path) -> None:
@@ -92,21 +114,92 @@ def test_two_processes_are_one_in_two_parts(python_with_torch: str, tmp_path: Pa
     assert float.fromhex(losses(shared)[0]) == pytest.approx(float.fromhex(losses(whole)[0]), rel=1e-6)
 
 
-def test_loader_gives_the_same_whatever_the_number_of_workers(python_with_torch: str) -> None:
+def test_killed_at_any_moment_again_and_again(python_with_torch: str, tmp_path: Path) -> None:
+    """Moments by the clock and not by the step: within a step, an evaluation, the writing of a checkpoint."""
+    words = ["--steps", "24", "--deterministic", "--schedule", "cosine"]  # three epochs
+    begun: list[float] = []
+
+    def watch(line: str) -> None:
+        if line.startswith(MARK) and json.loads(line[len(MARK) :])["stage"] in ("start", "done"):
+            begun.append(time.monotonic())
+
+    child = Running([python_with_torch, PROGRAM, *WORDS, *words], on_line=watch, env=environment())
+    done = child.wait(600)
+    assert done.ok, done.stderr[-3000:]
+    seconds = begun[1] - begun[0]
+    moments = random.Random(SEED_OF_KILLS)
+    words += ["--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
+    parts, in_time = [], 0
+    for number in range(KILLS):
+        resume = ["--resume"] if number else []
+        told, alive = killed(python_with_torch, *words, *resume, after=moments.uniform(0.0, 0.3) * seconds)
+        parts.append(told)
+        in_time += alive
+    assert in_time == KILLS
+    same_bits_after(events(done.stdout), *parts, train(python_with_torch, *words, "--resume"))
+
+
+LOADER = ("--steps", "10", "--deterministic", "--loader")
+
+
+@pytest.fixture(scope="module")
+def loaded(python_with_torch: str) -> Events:
+    """With two workers."""
     if not run([python_with_torch, "-c", "import torchvision"], timeout=120).ok:
         pytest.skip("no torchvision beside torch")
-    none = train(python_with_torch, "--steps", "3", "--loader", "--workers", "0")
-    two = train(python_with_torch, "--steps", "3", "--loader", "--workers", "2")
-    assert losses(none) == losses(two)
-    assert end(none) == end(two)
+    return train(python_with_torch, *LOADER, "--workers", "2")
 
 
-@pytest.mark.slow
-def test_compiled_runs_repeat(python_with_torch: str) -> None:
-    if not os.environ.get("ENVCHECK_REFERENCE_WHOLE"):
-        pytest.skip("minutes: set ENVCHECK_REFERENCE_WHOLE=1")
-    one = train(python_with_torch, "--steps", "4", "--compile", "--deterministic")
-    assert losses(one) == losses(train(python_with_torch, "--steps", "4", "--compile", "--deterministic"))
+@pytest.mark.xdist_group("reference loader")
+def test_loader_repeats_to_the_bit_also_without_workers(python_with_torch: str, loaded: Events) -> None:
+    for workers in ("2", "0"):
+        again = train(python_with_torch, *LOADER, "--workers", workers)
+        assert losses(again) == losses(loaded)
+        assert end(again) == end(loaded)
+
+
+@pytest.mark.xdist_group("reference loader")
+def test_loader_killed_in_mid_epoch_and_resumed_is_the_same_to_the_bit(
+    python_with_torch: str, loaded: Events, tmp_path: Path
+) -> None:
+    words = [*LOADER, "--workers", "2", "--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
+    first, in_time = killed(python_with_torch, *words, at=5)
+    assert in_time
+    same_bits_after(loaded, first, train(python_with_torch, *words, "--resume"))
+
+
+COMPILED = ("--steps", "5", "--compile", "--deterministic")
+
+
+@pytest.fixture(scope="module")
+def compiled(python_with_torch: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Events, dict[str, str]]:
+    """What the first process did, which compiled, and the environment in which the others find what it made."""
+    if run([python_with_torch, "-c", "import torch; torch.compile"], timeout=120).returncode:
+        pytest.skip("this torch has no torch.compile (it came with 2.0)")
+    compiler = os.environ.get("CXX", "g++")
+    if not any(shutil.which(name) for name in (compiler, "g++", "clang++")):
+        pytest.skip("no C++ compiler: torch.compile needs one on the CPU")
+    env = environment(TORCHINDUCTOR_CACHE_DIR=str(tmp_path_factory.mktemp("inductor")))
+    return train(python_with_torch, *COMPILED, env=env), env
+
+
+@pytest.mark.xdist_group("reference compiled")
+def test_compiled_repeats_to_the_bit(python_with_torch: str, compiled: tuple[Events, dict[str, str]]) -> None:
+    told, env = compiled
+    again = train(python_with_torch, *COMPILED, env=env)
+    assert losses(again) == losses(told)
+    assert end(again) == end(told)
+
+
+@pytest.mark.xdist_group("reference compiled")
+def test_compiled_killed_and_resumed_is_the_same_to_the_bit(
+    python_with_torch: str, compiled: tuple[Events, dict[str, str]], tmp_path: Path
+) -> None:
+    told, env = compiled
+    words = [*COMPILED, "--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
+    first, in_time = killed(python_with_torch, *words, at=2, env=env)
+    assert in_time
+    same_bits_after(told, first, train(python_with_torch, *words, "--resume", env=env))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +213,7 @@ def test_compiled_runs_repeat(python_with_torch: str) -> None:
     ids=["no data", "uneven parts", "resume from nothing", "no such checkpoint"],
 )
 def test_bad_requests_end_with_one_line(python_with_torch: str, words: list[str]) -> None:
-    done = run([python_with_torch, HERE / "small_train.py", "--steps", "1", *words], timeout=300)
+    done = run([python_with_torch, PROGRAM, "--steps", "1", *words], timeout=300)
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith(("train_cifar10:", "small_train.py: error:"))
@@ -130,6 +223,6 @@ def test_a_wrong_data_file_is_named(python_with_torch: str, tmp_path: Path) -> N
     folder = tmp_path / "cifar-10-batches-py"
     folder.mkdir()
     (folder / "data_batch_1").write_bytes(b"half a file")
-    done = run([python_with_torch, HERE / "small_train.py", "--steps", "1", "--data", str(tmp_path)], timeout=300)
+    done = run([python_with_torch, PROGRAM, "--steps", "1", "--data", str(tmp_path)], timeout=300)
     assert done.returncode == 1
     assert "data_batch_1: not the original CIFAR-10 file (11 bytes, wrong md5)" in done.stderr
