@@ -140,7 +140,8 @@ def events(file: str) -> tuple[list[dict], dict]:
         reference = json.loads(text)["reference"]
         return reference["training"], reference["machine"]
     marked = (line.partition("@envcheck@ ")[2] for line in text.splitlines())
-    return [json.loads(line) for line in marked if line.startswith("{")], {}
+    told = [json.loads(line) for line in marked if line.startswith("{")]
+    return told, next((e for e in told if e.get("stage") == "machine"), {})
 
 
 def curves(files: list[str]) -> None:

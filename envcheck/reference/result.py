@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from envcheck.findings import Finding, Remedy, Skipped
-from envcheck.reference.bands import Band, bands
+from envcheck.reference.bands import LEAST_SEEDS, Band, bands
 from envcheck.reference.measure import Measured
 
 NAMES = {"cifar10": "CIFAR-10", "made": "the images made from integers"}
@@ -70,8 +70,9 @@ def _against_band(
     text = f"{value:.4f} after {_epochs(band.epochs)}{over}; {seeds} recorded seed{'s' if seeds > 1 else ''} gave {band.mean:.4f}"
     limits = band.limits
     if limits is None:
-        claim(name, "skipped", f"{text}: too few for a band", None, device)
-        skipped.append(Skipped(rule="reference-accuracy", reason=f"{words}: {text}: too few for a band"))
+        why = "too few for a band" if seeds < LEAST_SEEDS else "they scatter too much for a band"
+        claim(name, "skipped", f"{text}: {why}", None, device)
+        skipped.append(Skipped(rule="reference-accuracy", reason=f"{words}: {text}: {why}"))
         return
     text += f" (spread {band.spread:.4f}): band {limits[0]:.4f} to {limits[1]:.4f}"
     if limits[0] <= value <= limits[1]:

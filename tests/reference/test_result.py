@@ -133,3 +133,14 @@ def test_the_report_says_which_data_was_used(recorded: Path) -> None:
     for source in ("cifar10", "made"):
         run = measured(curve(0.75), source)
         assert document(run, judge(run, load_golden()))["reference"]["data"] == source
+
+
+def test_the_recorded_runs_make_bands_of_the_presets() -> None:
+    """The real file: at least three whole trainings on CIFAR-10, five on the made images; each is inside its own band."""
+    for epochs, data in ((20, "cifar10"), (6, "made")):
+        for band in bands(epochs, data):
+            assert len(band.runs) >= 3
+            low, high = band.limits or (1.0, 0.0)
+            assert low < min(band.values) <= max(band.values) < high or high == 1.0
+    assert bands(3, "cifar10")[0].limits is not None  # the preset `standard`
+    assert bands(3, "made")[0].limits is not None
