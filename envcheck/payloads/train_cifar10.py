@@ -137,7 +137,9 @@ class Batches:
         # why: a table, rounded once from float64, so that no fused multiply-add of some CPU can change a bit
         mean, std = torch.tensor(MEAN).double()[:, None], torch.tensor(STD).double()[:, None]
         self.table = ((torch.arange(256).double() / 255 - mean) / std).to(dtype).to(device)
-        self.channel, self.reach = torch.arange(3, device=device)[None, :, None, None], torch.arange(SIZE)
+        self.channel = torch.arange(3, device=device)[None, :, None, None]
+        self.reach = torch.arange(SIZE, device=device)[None]
+        self.middle = self.reach + PAD
 
     def __len__(self):
         return len(self.labels)
@@ -149,11 +151,11 @@ class Batches:
     def begin(self, epoch):
         """Draws every image's crop and flip of that epoch, and sends them to the device in one go."""
         if self.epoch != epoch:
-            draw = bits(self.seed, CROP, len(self), epoch)[:, None]
-            flip = (draw >> 40) & 1 == 1
-            rows = (draw & 0xFFFF) % (2 * PAD + 1) + self.reach
-            cols = ((draw >> 16) & 0xFFFF) % (2 * PAD + 1) + torch.where(flip, SIZE - 1 - self.reach, self.reach)
-            self.rows, self.cols, self.epoch = rows.to(self.device), cols.to(self.device), epoch
+            draw = bits(self.seed, CROP, len(self), epoch)
+            drawn = [(draw & 0xFFFF) % (2 * PAD + 1), ((draw >> 16) & 0xFFFF) % (2 * PAD + 1), (draw >> 40) & 1]
+            top, left, flip = torch.stack(drawn).to(self.device)[:, :, None]
+            across = torch.where(flip == 1, SIZE - 1 - self.reach, self.reach)
+            self.rows, self.cols, self.epoch = top + self.reach, left + across, epoch
 
     def train(self, index, epoch):
         """(images [B, 3, 32, 32] cropped, flipped and normalised, labels [B]) of those indices."""
@@ -163,13 +165,15 @@ class Batches:
 
     def test(self, index):
         """The same without augmentation. why: a test set that is augmented measures something else."""
-        middle = (self.reach + PAD).to(self.device)[None].expand(len(index), SIZE)
+        middle = self.middle.expand(len(index), SIZE)
         return self._take(index.to(self.device), middle, middle)
 
     def epoch_of(self, chunks, epoch):
         """Yields a batch for each index tensor of `chunks`."""
-        for chunk in chunks:
-            yield self.train(chunk, epoch)
+        # why: a copy to a GPU waits for all that it was given before; so one copy, and not one for each batch
+        index = torch.cat(chunks).to(self.device)
+        for part in index.split([len(chunk) for chunk in chunks]):
+            yield self.train(part, epoch)
 
     def _take(self, index, rows, cols):
         picked = self.images[index[:, None, None, None], self.channel, rows[:, None, :, None], cols[:, None, None, :]]
@@ -205,7 +209,10 @@ class LoaderBatches:
         augment = [t.RandomCrop(SIZE, padding=PAD), t.RandomHorizontalFlip()]
         transform = t.Compose(augment + [t.ToTensor(), t.Normalize(MEAN, STD)])
         if options.data:
-            images = need("torchvision.datasets", "--loader", "torchvision").CIFAR10(options.data, train=True)
+            try:
+                images = need("torchvision.datasets", "--loader", "torchvision").CIFAR10(options.data, train=True)
+            except RuntimeError:  # the files that are trained on were read already
+                raise Refused("%s/cifar-10-batches-py/batches.meta: missing or changed; --loader wants it" % options.data)
         else:
             images = [(t.ToPILImage()(image), int(label)) for image, label in zip(*data)]
         self.plan = []  # the batches of the epoch that comes: the loader reads this list anew in each pass
@@ -359,7 +366,7 @@ class Trainer:
         if self.options.clip or self.options.every_step:
             self.scaler.unscale_(self.optimizer)  # why: before clipping, or the limit applies to scaled gradients
             norm = nn.utils.clip_grad_norm_(self.parameters, self.options.clip or math.inf)
-        scale = self.scaler.get_scale()
+        scale = self.scaler.get_scale()  # 1 without fp16; with it the CPU waits for the GPU here
         self.scaler.step(self.optimizer)  # left out when a gradient is inf or NaN
         self.scaler.update()
         if self.scaler.get_scale() >= scale:  # why: a step that was left out must not move the schedule either
@@ -375,7 +382,7 @@ class Trainer:
         """(mean loss, accuracy) over a whole set, without augmentation."""
         self.model.eval()  # why: BatchNorm uses its running statistics; without it results depend on the batch
         loss, right = 0.0, 0
-        for index in torch.arange(len(batches)).split(size):
+        for index in torch.arange(len(batches), device=batches.device).split(size):
             images, labels = batches.test(index)
             logits = self.model(images)
             loss = loss + F.cross_entropy(logits, labels, reduction="sum")
@@ -511,13 +518,16 @@ def train_epoch(trainer, batches, say):
     epoch, first = divmod(trainer.step, per_epoch)
     end = min((epoch + 1) * per_epoch, trainer.total)
     chunks = batches.order(epoch)[first * size:].split(size)[:end - trainer.step]
-    begun = time.perf_counter()
+    begun = told = time.perf_counter()
     for images, labels in batches.epoch_of([chunk.chunk(trainer.world)[trainer.rank] for chunk in chunks], epoch):
         loss, right, norm = trainer.train_step(images, labels)
         trainer.losses.append(loss)
         trainer.right = trainer.right + right
         if trainer.options.every_step:
             say({"stage": "step", "step": trainer.step, "loss": float(loss).hex(), "norm": float(norm).hex()})
+        elif trainer.options.report and time.perf_counter() - told > 2:
+            told = time.perf_counter()
+            say({"stage": "progress", "epoch": epoch + 1, "step": trainer.step})
         every = trainer.options.checkpoint_every
         if every and trainer.step % every == 0 and trainer.step < end:
             save_checkpoint(trainer.options.checkpoint, trainer)
@@ -562,7 +572,8 @@ def train(options, say):
     elif options.checkpoint_every:
         save_checkpoint(options.checkpoint, trainer)  # a run that is killed at once can resume too
     weights = fingerprint(trainer.model.state_dict())
-    say({"stage": "start", "device": str(device), "step": trainer.step, "total": trainer.total, "weights": weights})
+    state = {"seed": options.seed, "step": trainer.step, "total": trainer.total, "weights": weights}
+    say(dict(state, stage="start", torch=torch.__version__, device=str(device)))
     while trainer.step < trainer.total:
         row, rate = train_epoch(trainer, batches, say)
         row["test_loss"], row["test_accuracy"] = trainer.evaluate(tests)
