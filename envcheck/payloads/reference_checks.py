@@ -285,6 +285,7 @@ ORDER = ("loss", "norm", "weights", "statistics")  # as they come to be: the fir
 def trajectory(run, words, name, at=None):
     """Runs the steps; answers with what was recorded, and takes the first step that differs from golden apart."""
     import reference_dissect as dissect
+    import torch
 
     golden = run.golden.get(name)
     bounds = run.golden.get("tolerances", {}).get(name, {})
@@ -295,7 +296,8 @@ def trajectory(run, words, name, at=None):
 
     def guard(module, inputs):
         """Weights as the forward pass finds them against those that the last step left."""
-        if module.training and left is not None and not notes:
+        training = module.training and torch.is_grad_enabled()  # an evaluation that forgot eval() is another fault
+        if training and left is not None and not notes:
             notes.extend(dict_at(dissect.memory(left, dissect.snapshot(trainer)), trainer.step + 1))
 
     if not trainer.options.compile:  # hooks and compilation do not go together
