@@ -3,7 +3,7 @@
 
     python train_cifar10.py --data DIR                  20 epochs, the plain recipe
     python train_cifar10.py --epochs 3                  no data needed: images made from integers
-    torchrun --nproc-per-node 2 train_cifar10.py --ddp  two processes, each half of every batch
+    torchrun --nproc_per_node 2 train_cifar10.py --ddp  two processes, each half of every batch
 
 Needs torch 1.13 or newer, numpy for --data, torchvision for --loader; for CUDA (NVIDIA and ROCm), MPS, XPU and the CPU.
 The practices that matter are marked with "why:".

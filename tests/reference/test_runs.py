@@ -106,7 +106,7 @@ def test_killed_and_resumed_is_the_same_to_the_bit(
 
 def test_two_processes_are_one_in_two_parts(python_with_torch: str, tmp_path: Path) -> None:
     whole = train(python_with_torch, "--steps", "4", "--accumulate", "2")
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     shared = train(python_with_torch, "--steps", "4", "--ddp", launcher=launcher)
     assert len(losses(shared)) == 4  # one process speaks
     for a, b in zip(losses(whole), losses(shared), strict=True):
