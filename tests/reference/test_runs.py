@@ -89,8 +89,22 @@ def same_bits_after(unbroken: Events, *parts: Events) -> None:
 
 
 @pytest.fixture(scope="module")
-def unbroken(python_with_torch: str) -> Events:
-    return train(python_with_torch, *STRICT)
+def timed(python_with_torch: str) -> tuple[Events, float]:
+    """An unbroken run, and its seconds from the first report of the trainer to the last."""
+    moments: list[float] = []
+
+    def watch(line: str) -> None:
+        if line.startswith(MARK) and json.loads(line[len(MARK) :])["stage"] in ("start", "done"):
+            moments.append(time.monotonic())
+
+    done = Running([python_with_torch, PROGRAM, *WORDS, *STRICT], on_line=watch, env=environment()).wait(600)
+    assert done.ok, done.stderr[-3000:]
+    return events(done.stdout), moments[1] - moments[0]
+
+
+@pytest.fixture(scope="module")
+def unbroken(timed: tuple[Events, float]) -> Events:
+    return timed[0]
 
 
 @pytest.mark.xdist_group("reference in memory")  # one worker, so that what they share is made once
@@ -114,21 +128,14 @@ def test_two_processes_are_one_in_two_parts(python_with_torch: str, tmp_path: Pa
     assert float.fromhex(losses(shared)[0]) == pytest.approx(float.fromhex(losses(whole)[0]), rel=1e-6)
 
 
-def test_killed_at_any_moment_again_and_again(python_with_torch: str, tmp_path: Path) -> None:
+@pytest.mark.xdist_group("reference in memory")
+def test_killed_at_any_moment_again_and_again(
+    python_with_torch: str, timed: tuple[Events, float], tmp_path: Path
+) -> None:
     """Moments by the clock and not by the step: within a step, an evaluation, the writing of a checkpoint."""
-    words = ["--steps", "24", "--deterministic", "--schedule", "cosine"]  # three epochs
-    begun: list[float] = []
-
-    def watch(line: str) -> None:
-        if line.startswith(MARK) and json.loads(line[len(MARK) :])["stage"] in ("start", "done"):
-            begun.append(time.monotonic())
-
-    child = Running([python_with_torch, PROGRAM, *WORDS, *words], on_line=watch, env=environment())
-    done = child.wait(600)
-    assert done.ok, done.stderr[-3000:]
-    seconds = begun[1] - begun[0]
+    unbroken, seconds = timed
     moments = random.Random(SEED_OF_KILLS)
-    words += ["--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
+    words = [*STRICT, "--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
     parts, in_time = [], 0
     for number in range(KILLS):
         resume = ["--resume"] if number else []
@@ -136,7 +143,7 @@ def test_killed_at_any_moment_again_and_again(python_with_torch: str, tmp_path: 
         parts.append(told)
         in_time += alive
     assert in_time == KILLS
-    same_bits_after(events(done.stdout), *parts, train(python_with_torch, *words, "--resume"))
+    same_bits_after(unbroken, *parts, train(python_with_torch, *words, "--resume"))
 
 
 LOADER = ("--steps", "10", "--deterministic", "--loader")
