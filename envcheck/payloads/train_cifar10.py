@@ -375,7 +375,8 @@ class Trainer:
         if self.options.ddp:  # each process saw its own part of the batch
             torch.distributed.all_reduce(loss_sum)
             torch.distributed.all_reduce(right)
-        return loss_sum / self.world, right, norm
+            loss_sum = loss_sum / self.world
+        return loss_sum, right, norm
 
     @torch.no_grad()  # why: no graph is kept, so far less memory is used
     def evaluate(self, batches, size=250):
