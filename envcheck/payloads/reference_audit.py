@@ -85,8 +85,8 @@ def attempt(torch, call):
     except RuntimeError as error:
         words = str(error).splitlines()[0].split(". You can")[0][:200]
         return ("refused" if "deterministic" in str(error) else "unavailable"), words, loose
-    except (AttributeError, NotImplementedError, TypeError) as error:
-        return "unavailable", str(error).splitlines()[0][:200], loose
+    except Exception as error:  # whatever this build cannot do is told, and the others are still tried
+        return "unavailable", (str(error) or type(error).__name__).splitlines()[0][:200], loose
     finally:
         torch.use_deterministic_algorithms(False)
 

@@ -663,17 +663,24 @@ def install():
 
 
 class Waiting:
-    """A finder that hooks torch as soon as somebody has imported it."""
+    """A finder that hooks torch as soon as somebody has imported it; asking only whether it is there changes nothing."""
+
+    asked = False  # by ourselves
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != "torch" or self.asked:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.asked = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asked = False
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
             def loaded(module):
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 load(module)
                 install()
 
@@ -731,7 +738,10 @@ def main():
 
     ACTIVE = trace = Trace(path, steps, teller())
     watch_files(trace, since)
-    sys.meta_path.insert(0, Waiting())
+    if "torch" in sys.modules:  # by a .pth file or sitecustomize
+        install()
+    else:
+        sys.meta_path.insert(0, Waiting())
     try:
         if program[0] == "-m":
             sys.argv = program[1:]

@@ -117,7 +117,7 @@ def _operations(rows: list[dict[str, Any]], device: str) -> list[Finding]:
 
 
 def _checks(found: Audit, device: str) -> list[Check]:
-    words = {"no-effect": "passed", "differs": "failed", "failed": "failed"}
+    words = {"no-effect": "passed", "differs": "failed", "failed": "failed", "refused": "skipped"}
     checks = [
         Check(
             name=f"audit-control-{name}", device=device, status=words[result.status], seconds=None, detail=result.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envcheck.findings import Remedy
@@ -58,22 +59,32 @@ class _Generators:
     One that nobody has drawn from is left out: it is always in another state, and explains nothing.
     """
 
-    names: tuple[str, ...]
-    since: int
+    first: Mapping[str, int]
+    """By name, the first step at which it differed."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Which."""
+        return tuple(self.first)
+
+    @property
+    def since(self) -> int:
+        """The first step at which one of them differed."""
+        return min(self.first.values(), default=1)
 
     def of_torch(self) -> _Generators:
         """Those of torch alone."""
-        return _Generators(tuple(name for name in self.names if name.startswith("torch")), self.since)
+        return _Generators({name: step for name, step in self.first.items() if name.startswith("torch")})
 
 
 def _unequal(step: int, one: Trace, other: Trace) -> _Generators:
     seen = sorted(s for s in one.generators if 0 < s <= max(step, 1) and s in other.generators)
     apart = {s: [n for n, v in one.generators[s].items() if other.generators[s].get(n, v) != v] for s in seen}
     if not seen:
-        return _Generators((), 1)
+        return _Generators({})
     fresh = one.generators.get(0, {})
-    names = tuple(name for name in apart[seen[-1]] if one.generators[seen[-1]][name] != fresh.get(name))
-    return _Generators(names, next((s for s in seen if set(names) <= set(apart[s])), seen[-1]))
+    names = [name for name in apart[seen[-1]] if one.generators[seen[-1]][name] != fresh.get(name)]
+    return _Generators({name: next(s for s in seen if name in apart[s]) for name in names})
 
 
 def _seed(unequal: _Generators, what: str, confidence: str = "likely") -> Cause:
@@ -130,7 +141,7 @@ def _from_outside(difference: Difference, unequal: _Generators, one: Trace) -> C
         return _seed(drawn, what, "likely")
     if unequal.names:
         return _seed(unequal, what, "possible")
-    if "PYTHONHASHSEED" not in one.variables:
+    if one.variables.get("PYTHONHASHSEED", "random") == "random":
         return _hashes(f"{what} or in an order that changes" if not weights else what)
     return Cause(
         "worker-own",
@@ -174,7 +185,7 @@ def _computed(difference: Difference, unequal: _Generators, one: Trace) -> Cause
         return _kernel(where, difference, one)
     if unequal.names:
         return _seed(unequal, f"{where}; random numbers are the usual cause", "possible")
-    if difference.kind == "loss" and "PYTHONHASHSEED" not in one.variables:
+    if difference.kind == "loss" and one.variables.get("PYTHONHASHSEED", "random") == "random":
         return _hashes(where)
     if _on_gpu(one):
         return _kernel(where, difference, one)

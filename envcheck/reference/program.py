@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -97,7 +98,7 @@ def command(python: Path, program: Sequence[str]) -> Command:
             f"{words[0]}: name the interpreter itself (--python PATH, or -- PATH/python train.py), and set variables before the "
             "word envcheck"
         )
-    if first.startswith(("python", "pypy")):
+    if re.fullmatch(r"(python|pypy)[\d.]*[tw]*", first):
         python, words = locate(words[0]), words[1:]
         words, env = _options(words)
     if not words or (words[0] != "-m" and not _is_program(Path(words[0]))) or (words[0] == "-m" and len(words) < 2):

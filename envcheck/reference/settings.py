@@ -84,7 +84,7 @@ def loose_now(machine: dict[str, Any], experiment: str) -> bool | None:
     known = {
         "torch-seed": True,
         "python-seed": True,
-        "hash-seed": "PYTHONHASHSEED" not in variables,
+        "hash-seed": variables.get("PYTHONHASHSEED", "random") == "random",
         "cublas-workspace": "CUBLAS_WORKSPACE_CONFIG" not in variables,
         "deterministic-algorithms": free,
         "cudnn-deterministic": free and values.get("backends.cudnn.deterministic") is False,

@@ -104,6 +104,16 @@ def test_a_program_that_repeats_itself_is_told_so(python_with_torch: str, folder
 
 
 @pytest.mark.torch
+def test_a_program_that_first_asks_whether_torch_is_there_is_seen_all_the_same(python_with_torch: str, folder: Path) -> None:
+    (folder / "asks.py").write_text(
+        "import importlib.util\nassert importlib.util.find_spec('torch') is not None\n" + (folder / "code" / "train.py").read_text()
+    )
+    (folder / "helper.py").write_text(HELPER)
+    found = audit_program(Path(python_with_torch), ["asks.py", "--mode", "plain"])
+    assert found.difference is None and found.steps == 3
+
+
+@pytest.mark.torch
 def test_the_first_difference_is_named_and_the_command_line_is_nobodys_business(python_with_torch: str, folder: Path, envcheck_cli) -> None:
     words = ("--audit", "--json", "--python", python_with_torch, "--", "code/train.py", "--mode", "gradient", "--password", "hunter2")
     done = envcheck_cli("reference", *words, cwd=folder, env={"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
@@ -177,6 +187,8 @@ def test_options_of_python_itself_become_variables(folder: Path) -> None:
     assert asked.env == {"PYTHONUNBUFFERED": "1", "PYTHONOPTIMIZE": "2", "PYTHONWARNINGS": "ignore,error", "PYTHONUTF8": "1"}
     assert asked.words == ("code/train.py", "-u") and asked.name == "train.py"
     assert command(Path("python"), ["python3", "-mpackage.train", "x"]).words == ("-m", "package.train", "x")
+    (folder / "python_train.py").write_text("")
+    assert command(Path("python"), ["python_train.py", "x"]).words == ("python_train.py", "x")
 
 
 def test_an_interrupted_audit_leaves_no_training_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +312,7 @@ def gpu(**values: bool) -> dict:
         ("state", "", {"torch": "aa"}, CPU, "", "something other than the optimizer"),
         ("weights", "", {"torch": "aa"}, gpu(), "", "the optimizer's own step"),
         ("order", "", {"torch": "aa"}, CPU, "hash-seed", "took another way"),
+        ("input", "", {"torch": "aa"}, {**CPU, "variables": {"PYTHONHASHSEED": "random"}}, "hash-seed", "order of a set"),
     ],
 )
 def test_causes(kind: str, type_: str, states: dict[str, str], settings_: dict, setting: str, words: str) -> None:
@@ -326,6 +339,14 @@ def test_a_seed_that_is_set_and_lost_is_told_from_one_that_is_missing() -> None:
     other = parse([*generators(0, torch="1"), *generators(1, torch="s"), *generators(2, torch="x"), *generators(3, torch="y"), CPU])
     cause = cause_of(Difference(3, "output", "x", "step 3", "Dropout"), one, other)
     assert "in the same state at first and from step 2 on in another" in cause.text
+
+
+def test_since_when_is_told_of_those_that_are_named() -> None:
+    """torch was never seeded; that `random` parts later has nothing to do with a dropout."""
+    one = parse([*generators(0, torch="0", random="0"), *generators(1, torch="s", random="a"), *generators(3, torch="u", random="b"), CPU])
+    other = parse([*generators(0, torch="1", random="0"), *generators(1, torch="x", random="a"), *generators(3, torch="y", random="c"), CPU])
+    cause = cause_of(Difference(3, "output", "x", "step 3", "Dropout"), one, other)
+    assert "nothing seeds it" in cause.text and "from step 3" not in cause.text
 
 
 def test_settings_that_break_equal_bits_are_marked() -> None:

@@ -162,3 +162,10 @@ def test_without_numpy(python_with_torch: str, tmp_path: Path) -> None:
     loose, strict = parse(stages["python-seed"]["rows"]), parse(stages["strict"]["rows"])
     assert [r.hash for r in loose.rows if r.kind == "input"] != [r.hash for r in strict.rows if r.kind == "input"]
     assert [r.hash for r in loose.rows if r.kind == "start"] == [r.hash for r in strict.rows if r.kind == "start"]
+
+
+def test_a_strict_run_that_torch_refuses_is_no_fault_of_the_installation() -> None:
+    refused = control("strict", Run(error="RuntimeError: x does not have a deterministic implementation"), Run())
+    findings, checks = of_audit(audited([], refused))
+    assert findings == []
+    assert [c.status for c in checks if "control" in c.name] == ["skipped"]
