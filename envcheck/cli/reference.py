@@ -126,6 +126,12 @@ class Request:
             raise UsageError(f"no preset is called '{self.preset}'; there are {', '.join(PRESETS)}")
         if self.program and not self.audit:
             raise UsageError("a program is only run with --audit: envcheck reference --audit -- python train.py")
+        asked = {"--record": self.record, "--against": self.against, "--plot": self.plot, "--data": self.data}
+        idle = [name for name, value in asked.items() if self.audit and value is not None]
+        if idle or (self.audit and (self.download or self.epochs is not None)):
+            raise UsageError(
+                f"{', '.join(idle) or '--download and --epochs'}: of no use with --audit, which trains nothing"
+            )
         if self.download and self.data is None:
             raise UsageError("--download needs --data DIR, the folder to download to")
         if self.plot is not None and self.plot.suffix not in (".png", ".svg"):
@@ -133,6 +139,8 @@ class Request:
         for path in (self.record, self.plot):
             if path is not None and not path.absolute().parent.is_dir():
                 raise UsageError(f"{path}: there is no such directory")
+            if path is not None and path.is_dir():
+                raise UsageError(f"{path}: is a directory, a file is wanted")
             if path is not None and path.exists() and not self.force:
                 raise UsageError(f"{path} exists already; give --force to replace it")
         if self.against is not None:
@@ -204,14 +212,14 @@ def _tell(
     data = msgspec.json.encode(report)
     if request.record is not None:
         write_atomically(request.record, data + b"\n")
-    if request.plot is not None:
-        from envcheck.reference.plot import draw
-
-        draw(measured.options.python, report["reference"], request.plot)
     if json:
         write_json(data)
     else:
         from envcheck.render.reference import show_reference
 
         show_reference(report, judgement, console, quiet=quiet, verbose=verbose)
+    if request.plot is not None:  # last: without matplotlib the report is there all the same
+        from envcheck.reference.plot import draw
+
+        draw(measured.options.python, report["reference"], request.plot)
     return code

@@ -318,8 +318,11 @@ class Trainer:
         if options.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)
         self.parameters = list(self.model.parameters())
-        fused = {"fused": True} if options.fused and "fused" in inspect.signature(torch.optim.SGD).parameters else {}
-        self.optimizer = torch.optim.SGD(self.parameters, lr=options.lr, momentum=0.9, weight_decay=5e-4, **fused)
+        recipe = {"lr": options.lr, "momentum": 0.9, "weight_decay": 5e-4}
+        try:
+            self.optimizer = torch.optim.SGD(self.parameters, **recipe, **({"fused": True} if options.fused else {}))
+        except (TypeError, RuntimeError):  # a torch that has no fused SGD, or none for this device
+            self.optimizer = torch.optim.SGD(self.parameters, **recipe)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: learning_rate(step, total, options.schedule, options.warmup)
         )
@@ -657,6 +660,9 @@ def parse(arguments=None):
         parser.error("--dtype float64 goes with neither --loader nor --amp")
     if (options.resume or options.checkpoint_every) and not options.checkpoint:
         parser.error("--resume and --checkpoint-every need --checkpoint FILE")
+    for path in () if options.resume else filter(None, (options.checkpoint, options.onnx)):
+        if os.path.exists(path):
+            parser.error("%s exists already: go on from it by --resume, or take another name" % path)
     if options.compile and not hasattr(torch, "compile"):
         parser.error("--compile needs torch 2.0 or newer, this is %s" % torch.__version__)
     return options

@@ -61,7 +61,7 @@ def judge(measured: Measured, golden: dict[str, Any]) -> Judgement:
     judge_result(out.findings, out.skipped, out.claim, measured, device)
     judge_rates(out.findings, out.skipped, out.claim, measured, device)
     logic = measured.stages.get("logic", {})
-    exact = "error" not in logic and logic.get("first") is None and not logic.get("notes")
+    exact = bool(logic.get("steps")) and "error" not in logic and logic.get("first") is None and not logic.get("notes")
     out.findings = _ordered(out.findings, exact=exact)
     return out
 

@@ -24,7 +24,7 @@ OnEvent = Callable[[str, "dict[str, Any] | None"], None]
 
 PORTABLE_CAPS = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_CBWR": "COMPATIBLE"}
 """Variables that hold torch, oneDNN and MKL to instructions that every x86-64 CPU since 2013 has. With them and one
-thread the sums are made in the same order on every such CPU."""
+thread the sums should be made in the same order on every such CPU; one is recorded so far."""
 
 
 @dataclass(frozen=True)

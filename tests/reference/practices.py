@@ -138,6 +138,18 @@ def mixed():
     plain = trainer()
     plain.train_step(images, labels)
     told["fused"] = apart(weights(fused), weights(plain))
+    made = torch.optim.SGD
+
+    def without_fused(parameters, **given):
+        if given.get("fused"):
+            raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices")
+        return made(parameters, **given)
+
+    torch.optim.SGD = without_fused
+    unfused = trainer("--fused")
+    torch.optim.SGD = made
+    unfused.train_step(images, labels)
+    told["fused where there is none"] = apart(weights(unfused), weights(plain))
     last = trainer("--channels-last")
     last.train_step(images.contiguous(memory_format=torch.channels_last), labels)
     told["channels last"] = apart(weights(last), weights(plain))

@@ -32,6 +32,9 @@ def test_good_requests_pass(tmp_path: Path) -> None:
         (Request(against=Path("/nowhere/r.json")), "No such file"),
         (Request(record=Path(__file__)), "exists already; give --force"),
         (Request(data=Path("/nowhere")), "no cifar-10-batches-py in it"),
+        (Request(record=Path("/"), force=True), "is a directory"),
+        (Request(audit=True, record=Path("r.json")), "--record: of no use with --audit"),
+        (Request(audit=True, epochs=3), "of no use with --audit"),
     ],
 )
 def test_bad_requests_are_refused(request_: Request, words: str) -> None:

@@ -189,3 +189,15 @@ def test_a_report_that_is_shared_names_nobody_and_keeps_every_bit(healthy: Measu
     assert report["reference"]["inputs"] == golden["inputs"]
     assert report["reference"]["logic"]["steps"] == golden["logic"]["steps"]
     assert report["reference"]["repeats"]["strict:1"][0]["loss"] == (1.0).hex()
+
+
+def test_without_float64_low_precision_is_not_made_the_cause_of_what_was_named(healthy: Measured) -> None:
+    """MPS has no float64: nothing shows that the arithmetic alone is at fault."""
+    healthy.stages["logic"] = {"skipped": "no float64 on this device"}
+    smooth = healthy.stages["smooth"]
+    smooth["shadows"] = [{"errors": {"conv3.weight": 3e-4, "fc.weight": 2e-6}}]
+    smooth["first"] = {"step": 1, "what": "norm", "seen": 2.0, "expected": 1.0}
+    smooth["notes"] = [{"kind": "backward", "part": "all", "text": "zero_grad() is missing", "cause": "zero-grad", "step": 1}]
+    first, *rest = judge(healthy, load_golden()).findings
+    assert first.rule == "reference-backward"
+    assert {f.consequence_of for f in rest} == {"reference-backward"}

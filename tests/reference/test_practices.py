@@ -94,6 +94,7 @@ def test_mixed_precision_gives_nearly_the_same_loss(told: dict[str, Any], kind: 
 
 def test_fused_optimizer_and_memory_layout_change_no_more_than_rounding(told: dict[str, Any]) -> None:
     assert told["fused"] < 1e-6
+    assert told["fused where there is none"] == 0
     assert told["channels last"] < 1e-5
     assert told["channels last strides"]
 
