@@ -13,17 +13,24 @@ from envcheck.rules.base import Rule, rule
 from envcheck.rules.driver_signs import at, cuda_code, only_past, quoted, sign, signs
 from envcheck.rules.driver_xids import (
     DRIVER_PERHAPS,
-    HARDWARE_XIDS,
     NOTHING,
     PLACE,
     POWER,
     RESTART,
+    WARNING,
     Xid,
     ends_by,
     faults,
 )
 
 _DAY = 86_400.0
+_BROKEN_WORDS = (
+    r"unknown error|busy or unavailable|uncorrect(?:able|ed)\b.{0,20}\b(?:ECC|NVLink)|unspecified launch failure"
+    r"|launch timed out|initialization error|hardware stack error|GPU is lost|fallen off the bus|requires reset"
+    r"|operating system call failed|system not yet initialized|did not synchroni[sz]e"
+)
+"""What a failed test says of a device that is broken; too little memory, a missing library or a build without code for
+the GPU says nothing of it."""
 # CUresult: not initialized, device unavailable, invalid device, ECC, NVLink, operating system, launch failures, not ready, unknown.
 _BROKEN_CODES = (3, 46, 101, 214, 220, 304, 702, 719, 802, 999)
 
@@ -51,17 +58,17 @@ _BROKEN_CODES = (3, 46, 101, 214, 220, 304, 702, 719, 802, 999)
 def gpu_hardware_fault(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """ECC errors, a card off the bus, Xids that mean hardware; those of the past by what the card does now."""
     told = next((s for s in signs(facts, "ecc-error", "gpu-lost") if not only_past(facts, s)), None)
-    troubled = [(state, g) for g in facts.nvidia.gpus or () if (state := _state(g))]
+    troubled = [(state, g) for g in facts.nvidia.gpus or () if (state := _state(g, facts))]
     gpu = min(troubled, key=lambda pair: SEVERITIES.index(pair[0]))[1] if troubled else None
     judged = [(_severity(xid, facts), xid) for xid in faults(facts)]
     worst = min(judged, key=lambda pair: SEVERITIES.index(pair[0]), default=None)
     lost = facts.nvidia.smi_error == "gpu-lost"
-    severity = "error" if told or lost else _worse(worst[0] if worst else None, _state(gpu) if gpu else None)
+    severity = "error" if told or lost else _worse(worst[0] if worst else None, _state(gpu, facts) if gpu else None)
     if severity is None:
         return
     xid = worst[1] if worst and worst[0] == severity else None
-    if severity != "error" and xid is not None and facts.origin == "live" and not gpu:
-        yield _recovered(rule, severity, xid, facts)
+    if severity != "error" and xid is not None and facts.origin == "live":
+        yield _recovered(rule, severity, xid, gpu, facts)
         return
     number = xid.number if xid else None
     line = min((x for x in (xid.line if xid else None, at(told)) if x is not None), default=None)
@@ -79,7 +86,7 @@ def gpu_hardware_fault(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Fin
             "their versions."
         )
         if severity == "error"
-        else "The GPU goes on working; the fault is kept away from programs, and ends with the next reset.",
+        else _goes_on(xid, gpu),
         remedy=_remedy(xid, told, gpu, facts),
         confidence="likely" if number in DRIVER_PERHAPS else "certain",
         otherwise="Such time-outs are at times a fault of the driver release: try another one of the branch, and the card "
@@ -98,18 +105,30 @@ def _worse(first: str | None, second: str | None) -> str | None:
 # -- what the card does now --------------------------------------------------------------------------------------------
 
 
-def _state(gpu: NvidiaGpu) -> str | None:
+def _state(gpu: NvidiaGpu, facts: Facts) -> str | None:
     """ "error" | "warning" by what nvidia-smi shows of a GPU, None where nothing is wrong.
 
-    Rows that wait to be remapped, and errors after which the driver asks for no action, let programs go on; a pending
-    retirement of pages (before Ampere) does not keep them off the page.
+    Rows and pages that wait for a reset, a GPU that is to be drained before one, and errors after which the driver asks
+    for no action or all tests passed, let programs go on.
     """
-    needs = gpu.recovery_action not in (None, "None")
-    if _broken(gpu.error) or needs or gpu.retired_pages_pending:
+    drains = _drains(gpu)
+    if _broken(gpu.error) or (gpu.recovery_action not in (None, "None") and not drains):
         return "error"
-    if (gpu.ecc_uncorrected or 0) > 0:
-        return "error" if gpu.recovery_action is None else "warning"
-    return "warning" if gpu.remapped_rows_pending else None
+    if (gpu.ecc_uncorrected or 0) > 0 and gpu.recovery_action is None and not _computed(facts):
+        return "error"
+    waits = gpu.remapped_rows_pending or gpu.retired_pages_pending or (gpu.ecc_uncorrected or 0) > 0
+    return "warning" if drains or waits else None
+
+
+def _drains(gpu: NvidiaGpu) -> bool:
+    """ "Drain P2P", "Drain and Reset": what runs may end its work first. Source: NVIDIA, error recovery flags of A100."""
+    return (gpu.recovery_action or "").lower().startswith("drain")
+
+
+def _computed(facts: Facts) -> bool:
+    """Tests passed on as many CUDA devices as there are GPUs, and none failed as it would on a broken one."""
+    devices = {c.device for c in facts.checks or () if c.device.startswith("cuda") and c.status == "passed"}
+    return len(devices) >= len(facts.nvidia.gpus or ()) > 0 and not _fails(facts)
 
 
 def _broken(error: str | None) -> bool:
@@ -129,7 +148,7 @@ def _severity(xid: Xid, facts: Facts) -> str:
     if now == "bad":
         return "warning" if ends == NOTHING else "error"
     if now is None:
-        return "warning" if mild else "error"
+        return "error" if not mild and _fails(facts) else "warning"
     old = now == "works" and xid.age is not None and xid.age > _DAY
     return "note" if mild or old or now == "another's" else "warning"
 
@@ -148,7 +167,7 @@ def _now(xid: Xid, facts: Facts) -> str | None:
     if place and not mine and all(g.bus_id for g in nvidia.gpus):
         limited = derive.in_container(facts) or facts.variable("SLURM_JOB_ID") is not None
         return "another's" if limited else "bad"
-    if any(_state(g) == "error" for g in mine or nvidia.gpus) or _fails(facts):
+    if any(_state(g, facts) == "error" for g in mine or nvidia.gpus) or _fails(facts):
         return "bad"
     passed = any(c.device.startswith("cuda") and c.status == "passed" for c in facts.checks or ())
     return "works" if passed or driver_signs.cuda_works(facts) else "shown"
@@ -161,7 +180,12 @@ def _fails(facts: Facts) -> bool:
         return True
     if any(not only_past(facts, item) for item in signs(facts, "cuda-unknown", "device-busy")):
         return True
-    return any(c.device.startswith("cuda") and c.status in ("failed", "crashed", "timeout") for c in facts.checks or ())
+    return any(
+        c.status in ("crashed", "timeout")
+        or (c.status == "failed" and re.search(_BROKEN_WORDS, c.detail or "", re.IGNORECASE) is not None)
+        for c in facts.checks or ()
+        if c.device.startswith("cuda")
+    )
 
 
 def _same_place(one: str | None, other: str) -> bool:
@@ -178,16 +202,31 @@ def _same_place(one: str | None, other: str) -> bool:
 
 
 def _title(xid: Xid) -> str:
-    words = HARDWARE_XIDS[xid.number][0]
     if xid.number in DRIVER_PERHAPS:
-        return f"The GPU hung: Xid {xid.number}, {words}."
-    return f"The GPU has a hardware fault: Xid {xid.number}, {words}."
+        return f"The GPU hung: {xid.named}."
+    if xid.number == WARNING:
+        return f"The GPU sent a warning: {xid.named}."
+    return f"The GPU has a hardware fault: {xid.named}."
 
 
 def _waiting(gpu: NvidiaGpu | None) -> str:
     if gpu is not None and gpu.remapped_rows_pending:
         return "Memory rows of the GPU wait to be remapped by a reset."
+    if gpu is not None and gpu.retired_pages_pending:
+        return "Memory pages of the GPU wait to be retired by a reset."
+    if gpu is not None and _drains(gpu):
+        return f"The driver wants the GPU drained of work ({gpu.recovery_action})."
+    if gpu is not None and gpu.recovery_action is None:
+        return "The GPU met memory errors that could not be corrected; it computes all the same."
     return "The GPU met memory errors that could not be corrected; the driver asks for no action."
+
+
+def _goes_on(xid: Xid | None, gpu: NvidiaGpu | None) -> str:
+    if xid is not None and xid.number == WARNING:
+        return "NVIDIA's list calls it a breakpoint or a warning: no fault by itself, unless the GPU hangs after it."
+    if gpu is not None and _drains(gpu):
+        return "What runs may go on to its end; new work should wait until the GPU has been drained."
+    return "The GPU goes on working; what is wrong ends with the next reset."
 
 
 def _shown(gpu: NvidiaGpu) -> str:
@@ -209,25 +248,39 @@ def _ago(age: float | None) -> str:
     return "less than a minute ago"
 
 
-def _recovered(rule: Rule, severity: str, xid: Xid, facts: Facts) -> Finding:
+def _recovered(rule: Rule, severity: str, xid: Xid, gpu: NvidiaGpu | None, facts: Facts) -> Finding:
     """A fault of the past on a GPU that works: worth knowing, for most of them come back."""
-    words, ends, now = HARDWARE_XIDS[xid.number][0], ends_by(xid), _now(xid, facts)
+    ends, now = ends_by(xid), _now(xid, facts)
     which = "Another" if now == "another's" else "The"
-    if ends == NOTHING:
+    what = "sent a warning" if xid.number == WARNING else "had a fault"
+    if xid.number == WARNING:
+        why = _goes_on(xid, None)
+    elif now is None:
+        why = "How the GPU is now could not be asked: nvidia-smi was not run, or is not there."
+    elif ends == NOTHING:
         why = "The driver has dealt with it, and asks for no action."
     elif now == "another's":
         why = "It is none of the GPUs that this container or job may use."
     elif now == "works":
         why = "The GPU works now, so the fault is over; faults of power, slot and memory often come back."
     else:
-        why = "nvidia-smi shows nothing wrong now; whether CUDA computes was not tried."
+        why = "nvidia-smi shows nothing that keeps programs off it now; whether CUDA computes was not tried."
+    if gpu is not None:
+        why = f"{why} {_waiting(gpu)}"
+    first = (
+        "Run nvidia-smi and a small CUDA program to see how the GPU is."
+        if now is None
+        else "Nothing has to be done now."
+    )
     return rule.finding(
         severity,
-        title=f"{which} GPU had a fault {_ago(xid.age)}: Xid {xid.number}, {words}.",
-        seen=f'"{xid.text}"',
+        title=f"{which} GPU {what} {_ago(xid.age)}: {xid.named}.",
+        seen=quoted(None, f'"{xid.text}"', _shown(gpu) if gpu else None),
         why=why,
-        remedy=Remedy(
-            text="Nothing has to be done now. If it comes back: "
+        remedy=_remedy(None, None, gpu, facts)
+        if gpu is not None
+        else Remedy(
+            text=f"{first} If it comes back: "
             + (
                 "look at power supply, cables, riser, slot and temperature; then test the card in another machine."
                 if ends == POWER
@@ -267,12 +320,28 @@ def _remedy(xid: Xid | None, told: Symptom | None, gpu: NvidiaGpu | None, facts:
             "a power supply that is strong enough; then have the card checked.",
             commands=("sudo dmesg | grep -i xid", "sudo nvidia-smi --gpu-reset -i 0"),
         )
+    if xid is not None and xid.number == WARNING:
+        return Remedy(
+            text="Nothing has to be done for it alone. If the GPU hangs after it, or Xid 62 follows: reset the GPU, and try "
+            "another driver release.",
+            commands=("sudo dmesg -T | grep -i xid", "nvidia-smi"),
+        )
     index = gpu.index if gpu is not None and gpu.index is not None else 0
     wanted = (gpu.recovery_action if gpu is not None else None) or ""
     if "boot" in wanted.lower() or ends == POWER:
         return Remedy(
             text="The driver asks for a reboot of the machine; until then CUDA does not start on this GPU.",
             commands=("nvidia-smi -q | grep -i 'recovery action'", "sudo reboot"),
+        )
+    if gpu is not None and _drains(gpu):
+        p2p = "p2p" in wanted.lower()
+        return Remedy(
+            text="Let the programs that pass data between GPUs end, and start no new ones; then read the recovery action "
+            "again, which names the next step, mostly a reset."
+            if p2p
+            else "Let the work on the GPU end and start none anew; then reset it.",
+            commands=("nvidia-smi -q | grep -i 'recovery action'",)
+            + (() if p2p else (f"sudo nvidia-smi --gpu-reset -i {index}",)),
         )
     if wanted not in ("", "None"):
         return Remedy(
@@ -282,7 +351,7 @@ def _remedy(xid: Xid | None, told: Symptom | None, gpu: NvidiaGpu | None, facts:
     return Remedy(
         text="Run the job on another GPU or node and report this one to its administrator. The owner resets the GPU "
         "(or reboots), reads the ECC counters and has the card replaced if the errors come back."
-        if gpu is None or _state(gpu) == "error" or xid is not None
+        if gpu is None or _state(gpu, facts) == "error" or xid is not None
         else "Reset the GPU when its work is done, or reboot; have the card checked if the count grows.",
         commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", f"sudo nvidia-smi --gpu-reset -i {index}"),
     )

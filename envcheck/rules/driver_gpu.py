@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.facts import Facts
+from envcheck.facts import Facts, Symptom
 from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs
 from envcheck.rules.base import Rule, Unknown, rule
-from envcheck.rules.driver_signs import at, cuda_code, detail, quoted, sign, signs
+from envcheck.rules.driver_signs import at, cuda_code, detail, only_past, quoted, sign, signs
 
 _CUDA_STARTS = ("cuda-unknown-error", "smoke-failed", "driver-too-old", "cuda-visible-devices", "container-no-gpu")
 
@@ -235,7 +235,7 @@ _OLD_CPUS = re.compile(
 def cpu_lacks_avx(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program that ended with an illegal instruction, and a CPU (or a virtual one) without AVX or AVX2."""
     system = facts.system
-    stopped = sign(facts, "illegal-instruction")
+    stopped = _stopped(facts)
     imports = facts.torch.imports
     crashed = imports is not None and (imports.signal or "") in ("SIGILL", "STATUS_ILLEGAL_INSTRUCTION")
     arm = system.machine is None and sign(facts, "arm-cpu") is not None
@@ -284,6 +284,11 @@ def cpu_lacks_avx(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
         ),
         line=at(stopped),
     )
+
+
+def _stopped(facts: Facts) -> Symptom | None:
+    """An illegal instruction that is asked about; a live machine's kernel log keeps those of programs long since mended."""
+    return next((s for s in signs(facts, "illegal-instruction") if not only_past(facts, s)), None)
 
 
 def _lacking(facts: Facts) -> tuple[str, ...]:
@@ -345,7 +350,7 @@ _TOO_NEW_FOR_ARMV8 = ((2, 4, 0), (2, 10, 0))
 )
 def arm_cpu_too_old(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An illegal instruction on a core of ARMv8.0, such as a Raspberry Pi 4's."""
-    stopped, imports = sign(facts, "illegal-instruction"), facts.torch.imports
+    stopped, imports = _stopped(facts), facts.torch.imports
     crashed = imports is not None and imports.signal == "SIGILL"
     if (stopped is None and not crashed) or facts.system.machine not in (None, "aarch64"):
         return

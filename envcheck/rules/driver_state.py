@@ -9,7 +9,7 @@ from envcheck.findings import Finding, Remedy
 from envcheck.matrix import Matrix
 from envcheck.rules import derive, driver_signs, remedies
 from envcheck.rules.base import Rule, Unknown, rule
-from envcheck.rules.driver_signs import at, detail, quoted, sign
+from envcheck.rules.driver_signs import at, detail, only_past, quoted, sign, signs
 
 _CUDA_STARTS = ("driver-too-old", "cuda-unknown-error", "container-no-gpu", "container-device-missing", "smoke-failed")
 _ANY_DRIVER = "580"
@@ -37,12 +37,18 @@ def nvidia_driver_not_loaded(rule: Rule, facts: Facts, matrix: Matrix) -> Iterat
     if cli is not None:
         yield _host_has_none(rule, facts, matrix, cli)
         return
-    text = sign(facts, "module-key-rejected", "nouveau-in-use", "module-not-found", "module-no-device")
-    text = text or sign(facts, "smi-no-driver", "nvml-driver-not-loaded", "container-host-no-driver")
-    if text is None and not _facts_say_so(facts):
+    so = _facts_say_so(facts)
+    text = _said(facts, "module-key-rejected", "nouveau-in-use", "module-not-found", "module-no-device", past=so)
+    text = text or _said(facts, "smi-no-driver", "nvml-driver-not-loaded", "container-host-no-driver", past=so)
+    if text is None and not so:
         yield from _torch_says_so(rule, facts, matrix)
         return
     yield _not_loaded(rule, facts, matrix, text)
+
+
+def _said(facts: Facts, *kinds: str, past: bool) -> Symptom | None:
+    """The first such text; a line of a live machine's log tells of its start, and gives the reason where `past` is true."""
+    return next((s for s in signs(facts, *kinds) if past or not only_past(facts, s)), None)
 
 
 def _facts_say_so(facts: Facts) -> bool:

@@ -352,12 +352,15 @@ def _insufficient(rule: Rule, facts: Facts, matrix: Matrix, text: Symptom, cuda:
 def driver_gpu_unsupported(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The kernel's own words, else the GPU's last and first driver branch and the flavour of the kernel modules."""
     said = sign(facts, "needs-open-modules", "open-needs-gsp", "gpu-legacy-driver")
-    if said is not None:
+    lists = facts.nvidia.smi is not None and facts.nvidia.smi.ok and bool(facts.nvidia.gpus)
+    # The kernel's log of a live machine also names a second, older card that nobody computes on.
+    other = driver_signs.only_past(facts, said) and (lists or bool(driver_signs.cuda_works(facts)))
+    if said is not None and not other:
         yield _kernel_said(rule, facts, matrix, said)
         return
     if driver_signs.cuda_works(facts) or facts.system.wsl or derive.is_jetson(facts):
         return
-    if facts.nvidia.smi is not None and facts.nvidia.smi.ok and facts.nvidia.gpus:
+    if lists:
         return  # the driver lists the GPU, so it drives it
     driver, os = derive.driver_version(facts), derive.os_for_driver(facts)
     gpus = _gpus_on_bus(facts, matrix) or derive.gpus(facts, matrix)

@@ -14,7 +14,7 @@ RESTART, RESET, POWER, NOTHING = "restart the program", "reset the GPU", "reboot
 # Source: NVIDIA "Xid errors" (deploy/xid-errors, catalog): what each number means, and the action that ends the fault.
 HARDWARE_XIDS = {
     48: ("double-bit ECC error", RESET),
-    61: ("internal micro-controller fault", RESET),
+    61: ("breakpoint or warning of the internal micro-controller", NOTHING),
     62: ("internal micro-controller halt", RESET),
     63: ("row remapping or page retirement recorded", NOTHING),
     64: ("row remapping or page retirement failed", RESET),
@@ -32,6 +32,8 @@ HARDWARE_XIDS = {
     154: ("the GPU needs a reset", RESET),
     158: ("fatal time-out of the GPU", RESET),
 }
+WARNING = 61
+"""NVIDIA's list: breakpoint or warning of the micro-controller; it tells of something and is no fault by itself."""
 DRIVER_PERHAPS = (109, 119, 120)
 """A hung engine or firmware: of these NVIDIA's catalog lets software be examined, and releases of the driver had faults."""
 APPLICATION_XIDS = {
@@ -54,6 +56,16 @@ class Xid(NamedTuple):
     line: int | None = None
     age: float | None = None
     """Seconds that it lies back, where that is known."""
+    bare: bool = False
+    """The line has words and no number; `number` is the Xid that is told of such a fault elsewhere."""
+
+    @property
+    def named(self) -> str:
+        """Number and meaning, as a title says them."""
+        words = HARDWARE_XIDS[self.number][0]
+        if self.bare:
+            return words if self.number == 79 else "an uncorrectable error of its memory"
+        return f"Xid {self.number}, {words}"
 
 
 def xids(facts: Facts) -> Iterator[Xid]:
@@ -76,15 +88,23 @@ def hardware_xids(facts: Facts) -> tuple[Xid, ...]:
 
 def faults(facts: Facts) -> Iterator[Xid]:
     """Xids of hardware, and on a live machine what else the kernel's log of this boot says of a fault."""
-    told = set()
+    told, known = set(), list[Xid]()
     for xid in xids(facts):
-        if xid.number in HARDWARE_XIDS and ends_by(xid) is not None:
+        if xid.number == 154 and ends_by(xid) is None:
+            known = [x for x in known if x.number != 154 or _place(x) != _place(xid)]
+        elif xid.number in HARDWARE_XIDS:
+            known.append(xid)
             told.add(xid.line)
-            yield xid
+    yield from known
     ages = {event.line: event.age for event in facts.kernel_events or ()}
     for item in signs(facts, "gpu-lost", "ecc-error"):
         if only_past(facts, item) and item.line not in told:
-            yield Xid(79 if item.kind == "gpu-lost" else 48, item.text, item.line, ages.get(item.line))
+            yield Xid(79 if item.kind == "gpu-lost" else 48, item.text, item.line, ages.get(item.line), bare=True)
+
+
+def _place(xid: Xid) -> str | None:
+    found = PLACE.search(xid.text)
+    return found[1].lower() if found else None
 
 
 def ends_by(xid: Xid) -> str | None:

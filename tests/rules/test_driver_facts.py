@@ -163,6 +163,30 @@ def test_a_gpu_that_only_ptx_covers_needs_the_driver_of_the_toolkit() -> None:
 # --- driver-gpu-unsupported ----------------------------------------------------------------------------------------
 
 
+def test_a_second_old_card_in_the_log_of_a_machine_that_works_is_no_error() -> None:
+    line = KernelEvent(
+        kind="nvrm",
+        text="[ 5.1] NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is\n"
+        "NVRM: supported through the NVIDIA 470.xx Legacy drivers.",
+        line=1,
+    )
+    for changes in ({}, {"nvidia": Nvidia(), "torch": msgspec.structs.replace(CU128, cuda_available=True)}):
+        facts = machine(kernel_events=(line,), **changes)
+        assert found(facts, "driver-gpu-unsupported") == []
+        asked = msgspec.structs.replace(facts, origin="captured")
+        assert [f.severity for f in found(asked, "driver-gpu-unsupported")] == ["error"]
+    none = machine(kernel_events=(line,), nvidia=Nvidia(smi=Outcome(status="failed"), smi_error="no-driver"))
+    assert [f.severity for f in found(none, "driver-gpu-unsupported")] == ["error"]
+
+
+def test_a_module_that_found_no_card_at_the_start_and_runs_now() -> None:
+    line = KernelEvent(kind="nvrm", text="[ 4.1] NVRM: No NVIDIA GPU found.", line=1)
+    assert found(machine(kernel_events=(line,)), "nvidia-driver-not-loaded") == []
+    away = nvidia(smi=Outcome(status="failed"), smi_error="no-driver", gpus=None, kernel_module_loaded=False)
+    (finding,) = found(machine(kernel_events=(line,), nvidia=away), "nvidia-driver-not-loaded")
+    assert "No NVIDIA GPU found" in finding.seen
+
+
 @pytest.mark.parametrize(
     ("name", "driver_version", "open_modules", "word"),
     [
@@ -463,7 +487,6 @@ def test_exclusive_mode_needs_somebody_on_the_card() -> None:
     [
         {"ecc_uncorrected": 2},
         {"recovery_action": "Reset"},
-        {"retired_pages_pending": True},
         {"error": "GPU is lost"},
     ],
     ids=lambda g: next(iter(g)),
@@ -474,10 +497,41 @@ def test_hardware_faults_that_the_driver_counts(gpu: dict[str, object]) -> None:
 
 
 def test_what_the_driver_has_dealt_with_is_no_error() -> None:
-    """Rows that wait for a reset, and errors after which the driver asks for no action: programs may go on."""
-    for gpu in ({"remapped_rows_pending": True}, {"ecc_uncorrected": 1, "recovery_action": "None"}):
+    """Rows and pages that wait for a reset, and errors after which the driver asks for no action: programs may go on."""
+    waiting = ({"remapped_rows_pending": True}, {"retired_pages_pending": True})
+    for gpu in (*waiting, {"ecc_uncorrected": 1, "recovery_action": "None"}):
         facts = machine(nvidia=nvidia(gpus=(msgspec.structs.replace(CARD, **gpu),)))
         assert [f.severity for f in found(facts, "gpu-hardware-fault")] == ["warning"], gpu
+
+
+@pytest.mark.parametrize(("action", "resets"), [("Drain P2P", False), ("Drain and Reset", True)])
+def test_a_gpu_that_is_to_be_drained_may_end_its_work(action: str, resets: bool) -> None:
+    facts = machine(nvidia=nvidia(gpus=(msgspec.structs.replace(CARD, recovery_action=action),)))
+    (finding,) = found(facts, "gpu-hardware-fault")
+    assert finding.severity == "warning"
+    assert action in finding.title
+    assert any("--gpu-reset" in c for c in finding.remedy.commands) is resets
+
+
+@pytest.mark.parametrize(
+    ("cards", "checks", "severity"),
+    [
+        (1, (Check(name="matmul-fp32", device="cuda:0", status="passed"),), "warning"),
+        (2, (Check(name="matmul-fp32", device="cuda:0", status="passed"),), "error"),  # the other one was not tried
+        (
+            1,
+            (
+                Check(name="matmul-fp32", device="cuda:0", status="passed"),
+                Check(name="x", device="cuda:0", status="failed", detail="3 uncorrected ECC errors came while it ran"),
+            ),
+            "error",
+        ),
+    ],
+)
+def test_counted_errors_of_a_gpu_that_computes(cards: int, checks: tuple[Check, ...], severity: str) -> None:
+    gpus = (msgspec.structs.replace(CARD, ecc_uncorrected=2), CARD)[:cards]
+    facts = machine(nvidia=nvidia(gpus=gpus), checks=checks)
+    assert [f.severity for f in found(facts, "gpu-hardware-fault")] == [severity]
 
 
 def test_what_is_no_hardware_fault() -> None:
@@ -495,6 +549,10 @@ def test_xid_of_the_bus_gets_the_bus_remedy() -> None:
 
 def xid(number: int, *, age: float | None = None, place: str = "0000:01:00", words: str = "pid=1") -> KernelEvent:
     return KernelEvent(kind="xid", code=number, text=f"[ 9.1] NVRM: Xid (PCI:{place}): {number}, {words}", line=1, age=age)
+
+
+def failed(detail: str) -> Check:
+    return Check(name="matmul-fp32", device="cuda:0", status="failed", detail=detail)
 
 
 HERE = msgspec.structs.replace(CARD, bus_id="00000000:01:00.0", recovery_action="None", ecc_uncorrected=0)
@@ -520,7 +578,13 @@ WEEK = 7 * 86_400.0
         (xid(109, age=WEEK), {"checks": (Check(name="matmul-fp32", device="cuda:0", status="timeout"),)}, "error"),
         (xid(79, age=WEEK, place="0000:41:00"), {}, "error"),  # that GPU is gone
         (xid(79, age=WEEK, place="0000:41:00"), {"system": msgspec.structs.replace(LINUX, container="docker")}, "note"),
-        (xid(79, age=WEEK), {"nvidia": nvidia(smi=Outcome(status="missing"))}, "error"),  # nothing shows how the card is
+        (xid(109, age=WEEK), {"checks": (failed("CUDA error: an illegal instruction; unspecified launch failure"),)}, "error"),
+        (xid(79, age=WEEK), {"checks": (failed("CUDA error: no kernel image is available for execution on the device"),)}, "note"),
+        (xid(79, age=WEEK), {"checks": (failed("CUDA out of memory. Tried to allocate 2.00 GiB"),)}, "note"),
+        (xid(79, age=WEEK), {"checks": (failed("Unable to load libcudnn_cnn.so.9"),)}, "note"),
+        (xid(79, age=WEEK), {"nvidia": nvidia(smi=Outcome(status="missing"))}, "warning"),  # nothing shows how the card is
+        (xid(95, age=WEEK), {"nvidia": nvidia(smi=Outcome(status="skipped"), cuda_init=init(999))}, "error"),
+        (xid(61, age=5.0), {}, "note"),
         (xid(92), {"nvidia": nvidia(smi=Outcome(status="missing"))}, "warning"),
     ],
     ids=lambda v: v if isinstance(v, str) else None,
@@ -529,7 +593,7 @@ def test_a_fault_in_the_log_of_a_live_machine_is_judged_by_what_the_card_does_no
     facts = machine(**{"kernel_events": (event,), "nvidia": nvidia(gpus=(HERE,)), "torch": WORKS, **changes})
     assert [f.severity for f in found(facts, "gpu-hardware-fault")] == ([severity] if severity else [])
     pasted = msgspec.structs.replace(facts, origin="captured", nvidia=Nvidia(), checks=None)
-    assert [f.severity for f in found(pasted, "gpu-hardware-fault")] == ([] if severity is None else ["warning" if event.code in (63, 92) else "error"])
+    assert [f.severity for f in found(pasted, "gpu-hardware-fault")] == ([] if severity is None else ["warning" if event.code in (61, 63, 92) else "error"])
 
 
 def test_words_of_a_fault_without_a_number_count_as_much() -> None:
@@ -538,6 +602,56 @@ def test_words_of_a_fault_without_a_number_count_as_much() -> None:
     assert [f.severity for f in found(works, "gpu-hardware-fault")] == ["note"]
     gone = msgspec.structs.replace(works, nvidia=nvidia(smi=Outcome(status="failed"), smi_error="gpu-lost", gpus=None))
     assert [f.severity for f in found(gone, "gpu-hardware-fault")] == ["error"]
+
+
+def test_words_without_a_number_get_none() -> None:
+    for text in ("GPU 0000:01:00.0: GPU has fallen off the bus.", "GPU 0000:01:00.0: uncorrectable ECC error encountered"):
+        line = KernelEvent(kind="nvrm", text=f"[ 9.2] NVRM: {text}", line=2, age=WEEK)
+        for card, severity in ((HERE, "note"), (msgspec.structs.replace(HERE, recovery_action="Reset"), "error")):
+            facts = machine(kernel_events=(line,), nvidia=nvidia(gpus=(card,)), torch=WORKS)
+            (finding,) = found(facts, "gpu-hardware-fault")
+            assert finding.severity == severity
+            assert "Xid" not in finding.title
+
+
+def test_a_fault_of_the_past_beside_rows_that_wait_is_told_as_past() -> None:
+    waits = msgspec.structs.replace(HERE, remapped_rows_pending=True)
+    facts = machine(kernel_events=(xid(79, age=300.0),), nvidia=nvidia(gpus=(waits,)), torch=WORKS)
+    (finding,) = found(facts, "gpu-hardware-fault")
+    assert finding.severity == "warning"
+    assert "5 minutes ago" in finding.title
+    assert "remapped rows pending" in finding.seen
+    assert "another GPU or node" not in finding.remedy.text
+
+
+def test_a_fault_that_nobody_could_ask_after_is_not_called_over() -> None:
+    facts = machine(kernel_events=(xid(79, age=WEEK),), nvidia=nvidia(smi=Outcome(status="missing")), torch=WORKS)
+    (finding,) = found(facts, "gpu-hardware-fault")
+    assert "Nothing has to be done" not in finding.remedy.text
+    assert "could not be asked" in finding.why
+
+
+def test_a_recovery_that_the_driver_takes_back() -> None:
+    wants = xid(154, words="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)")
+    calm = xid(154, words="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
+    other = xid(154, place="0000:41:00", words="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
+
+    def told(*events: KernelEvent) -> list[str]:
+        lines = tuple(msgspec.structs.replace(e, line=n) for n, e in enumerate(events, 1))
+        return [f.severity for f in found(Facts(origin="captured", kernel_events=lines), "gpu-hardware-fault")]
+
+    assert told(wants, calm) == []
+    assert told(wants, other) == ["error"]
+    assert told(calm, wants) == ["error"]
+    assert told(xid(79), wants, calm) == ["error"]
+
+
+def test_xid_61_is_a_warning_of_the_micro_controller() -> None:
+    facts = Facts(origin="captured", kernel_events=(xid(61),))
+    (finding,) = found(facts, "gpu-hardware-fault")
+    assert finding.severity == "warning"
+    assert "fault" not in finding.title
+    assert "another GPU or node" not in finding.remedy.text
 
 
 def test_the_worst_fault_is_named() -> None:
@@ -563,6 +677,25 @@ def test_illegal_instruction_on_a_cpu_without_avx() -> None:
     assert found(Facts(system=new, torch=SIGILL), "cpu-lacks-avx") == []
     unknown = msgspec.structs.replace(LINUX, cpu_model=None, cpu_flags=None)
     assert found(Facts(system=unknown, torch=SIGILL), "cpu-lacks-avx")[0].confidence == "likely"
+
+
+TRAP = KernelEvent(
+    kind="segfault",
+    text="[ 77.1] traps: python[4711] trap invalid opcode ip:7f1 sp:7ffc error:0 in libtorch_cpu.so[7f1+9a0]",
+    line=3,
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "model", "arch"),
+    [("cpu-lacks-avx", "QEMU Virtual CPU version 2.5+", "x86_64"), ("arm-cpu-too-old", "Cortex-A72", "aarch64")],
+)
+def test_an_illegal_instruction_of_the_past_stops_nothing(rule: str, model: str, arch: str) -> None:
+    old = msgspec.structs.replace(LINUX, cpu_model=model, machine=arch)
+    works = Torch(version="2.8.0+cpu", cuda="", imports=OK)
+    live = Facts(system=old, torch=works, kernel_events=(TRAP,))
+    assert found(live, rule) == []
+    assert [f.severity for f in found(msgspec.structs.replace(live, origin="captured"), rule)] == ["error"]
 
 
 def test_no_avx_and_no_crash_is_a_note() -> None:
