@@ -66,6 +66,12 @@ GOES = {
     "gpu-uuid": ("GPU 0: A100 (UUID: GPU-1a2b3c4d-1111-2222-3333-444455556666)", ["1a2b3c4d"], ["GPU-<uuid>", "A100"]),
     "mig-uuid": ("MIG-1a2b3c4d-1111-2222-3333-444455556666", ["1a2b3c4d"], ["MIG-"]),
     "uuid-prefix": ("CUDA_VISIBLE_DEVICES=GPU-1a2b3c4d", ["1a2b3c4d"], []),
+    "lower-case-users": ("/users/alice/x and HOME=/users/bob", ["alice", "bob"], ["/users/", "/x and HOME="]),
+    "home-by-letter": ("/home/a/alice/x.py, /home/b/bo/bob/y", ["alice", "bob"], ["/x.py", "/y"]),
+    "home-by-number": ("/storage/home/pool1/0/alice/env/bin", ["alice"], ["/storage/home/", "/env/bin"]),
+    "open-mpi-crash": ("[node01:12345] *** Process received signal ***\n[node01:12345] Signal: Aborted (6)\n[node01:12345] [ 0] /lib64/libc.so.6", ["node01"], ["12345", "Signal: Aborted (6)", "[ 0] /lib64/libc.so.6"]),
+    "open-mpi-exit": ("mpirun noticed that process rank 0 with PID 77 on node gpu01 exited on signal 11", ["gpu01"], ["PID 77 on node", "exited on signal 11"]),
+    "git-author": ("commit 9ddd3dfa1b2c\nAuthor: Alice B. Smith <alice@mail.example.org>\nDate:   Mon\n", ["Alice", "Smith"], ["Author: ", "Date:   Mon"]),
     "serial": ("    Serial Number                         : 1322720000987", ["1322720000987"], []),
 }  # fmt: skip
 
@@ -104,6 +110,10 @@ STAYS = (
     "NVIDIA-SMI 610.43.02  KMD Version: 610.43.02",
     "compute_80,code=sm_80;-gencode",
     "Uncertain: 1.2 % of 10.5 GiB at 3:45",
+    "https://api.example.org/users/models and docs/users/guide.md",
+    "[cuda:0] ready\n[config.py:123] Signal handlers are set\n[rank0:12] *** loss",
+    "the job on node 3 exited",
+    "Author: PyTorch Team\nAuthor-email: <email>",
 )
 
 
@@ -132,7 +142,30 @@ def test_real_reports_twice_is_once(shared: Path) -> None:
         assert redact(once) == once, path.name
 
 
-@pytest.mark.parametrize("unit", ["a@", "/home/a", "1.", "1.2.3.4 ", "a:", "token=", "C:\\Users\\a b ", "0a:", "ab-", "https://a", "eyJ.", "x" * 50, " ", "~a"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a@",
+        "/home/a",
+        "1.",
+        "1.2.3.4 ",
+        "a:",
+        "token=",
+        "C:\\Users\\a b ",
+        "0a:",
+        "ab-",
+        "https://a",
+        "eyJ.",
+        "x" * 50,
+        " ",
+        "~a",
+        "/users/a",
+        "/home/a/a",
+        "[a:12",
+        "Author: a ",
+        "/storage/home/a/1/",
+    ],
+)
 def test_time_is_linear(unit: str) -> None:
     def spent(size: int) -> float:
         text = unit * (size // len(unit))
@@ -147,10 +180,15 @@ def test_time_is_linear(unit: str) -> None:
 def test_facts_are_redacted_and_stay_facts() -> None:
     facts = Facts(
         python=PythonEnv(
-            executable="/home/alice/venv/bin/python", version="3.11.7", prefix="/srv/alice/venv", sys_path=("/home/alice/x",)
+            executable="/home/alice/venv/bin/python",
+            version="3.11.7",
+            prefix="/srv/alice/venv",
+            sys_path=("/home/alice/x",),
         ),
         env=(EnvVar(name="MASTER_ADDR", value="10.1.2.3"), EnvVar(name="LD_LIBRARY_PATH", value="/home/alice/lib")),
-        symptoms=(Symptom(kind="x", text="see /home/alice/x", details={"version": "12.1.3.1", "path": "/data/alice/y"}),),
+        symptoms=(
+            Symptom(kind="x", text="see /home/alice/x", details={"version": "12.1.3.1", "path": "/data/alice/y"}),
+        ),
     )
     shared_facts = redact_facts(facts)
     assert "alice" not in msgspec.json.encode(shared_facts).decode()
@@ -164,6 +202,8 @@ def test_versions_of_facts_survive(shared: Path) -> None:
     for path in sorted((shared / "reports").glob("*.input.txt"))[:40]:
         facts = read([("x", path.read_bytes())])
         shown = redact_facts(facts)
-        assert [d.version for d in shown.python.distributions or ()] == [d.version for d in facts.python.distributions or ()]
+        assert [d.version for d in shown.python.distributions or ()] == [
+            d.version for d in facts.python.distributions or ()
+        ]
         assert shown.nvidia.driver_version == facts.nvidia.driver_version
         assert shown.torch.version == facts.torch.version

@@ -48,6 +48,10 @@ _HOMES: tuple[Regex, ...] = (
         r"(?i)([a-z]:[\\/]{1,4}(?:users|documents and settings)[\\/]{1,4}|/mnt/[a-z]/users/|/cygdrive/[a-z]/users/"
         r"|(?<![\w/])/[a-z]/users/)([^\s\\/:*?\"'<>|]{1,32}(?: [^\s\\/:*?\"'<>|]{1,32}){0,3}(?=[\\/])|[^\s\\/:*?\"'<>|]{1,64})"
     ),
+    # Homes in directories by first letters (/home/a/alice) or by number (/storage/home/pool1/0/alice).
+    Regex(rf"(/(?:home\d{{0,3}}|homes|users)/([A-Za-z])/(?:\2[a-z]{{1,2}}/)?)(\2{_NAME}{{1,63}})(?=/)"),
+    Regex(rf"(/storage/home/[\w-]{{1,32}}/\d{{1,2}}/)({_NAME}{{1,64}})"),
+    Regex(rf"((?<![\w./:<>-])/users/)([A-Za-z]{_NAME}{{0,63}})"),
     Regex(
         rf"((?:/export|/storage|/gpfs|/nfs|/mnt|/data|/net|/var|/scratch|/lustre|/fs)?/(?:home\d{{0,3}}|homes|Users)/)({_NAME}{{1,64}})"
     ),
@@ -63,6 +67,10 @@ _NAMED: tuple[Regex, ...] = (
     Regex(r"(\bgid=\d{1,10}\()([\w.-]{1,64})(?=\))"),
     Regex(r"(?i)(\blogged in as:?[ \t]{1,3})([\w.-]{1,64})"),
     Regex(r"(?im)(^[ \t]{0,8}registered (?:owner|organization):[ \t]{1,40})(\S[^\n]{0,80})"),
+    # git log; the address behind it is gone by then.
+    Regex(
+        r"(?m)(^[ \t]{0,8}(?:Author|Commit|Committer|Signed-off-by|Co-authored-by|Reviewed-by):[ \t]{1,8})([^\s<][^<\n]{0,80}?)(?=[ \t]{1,3}<)"
+    ),
     Regex(r"(\bsudo -u[ \t]{1,3}|\bchown (?:-R )?|\busermod [^\n]{1,40}[ \t])([a-z_][\w.-]{0,31})(?=[\s:]|$)"),
 )
 _LISTING = Regex(
@@ -95,6 +103,11 @@ _HOSTS: tuple[Regex, ...] = (
     ),
     Regex(r"(?i)(\b(?:connect to host|resolve host|could not resolve)[ \t:]{1,3})([\w][\w.-]{0,63})(?=[\s:]|$)"),
     Regex(r"(\b(?:srun|slurmstepd): error: )([A-Za-z][\w.-]{0,63})(?=: task)"),
+    # Open MPI: what a process that crashed leaves, and what mpirun says of it.
+    Regex(
+        r"(?m)(^\[)([A-Za-z][\w.-]{0,63})(?=:\d{2,8}\] (?:\*\*\* (?:Process received|End of error|An error occurred|reported by|on a |MPI_|and )|Signal(?: code)?: |Failing at address|Associated errno|\[ ?\d{1,3}\] |PMIX |mca_|MPI_ABORT|\d{1,6} more process))"
+    ),
+    Regex(r"(\bon node )([A-Za-z][\w.-]{0,63})(?= exited\b)"),
     Regex(r"(\bslurmstepd-)([A-Za-z][\w.-]{0,63})(?=:)"),
     Regex(r"(\bON )([a-z][\w.-]{0,63})(?= CANCELLED)"),
     Regex(r"(\bssh (?:-[A-Za-z] )?)([a-z][\w-]{1,62}\.[\w.-]{1,63})(?=\s|$)"),
@@ -111,7 +124,7 @@ def redact_names(text: str, people: set[str]) -> str:
     """Replaces names where their place tells what they are, and notes the users' for `redact_people`."""
 
     def user(match: re.Match[str]) -> str:
-        name = match[2]
+        name = match[match.lastindex or 2]  # a pattern may need a group of its own before the name
         if name.lower().strip() in _NO_PERSON or name.lower() in ("all users", "default user"):
             return match[0]
         people.add(name)
