@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from envcheck.facts import GpuProcess, NvidiaGpu
 from envcheck.lazy import Regex
 from envcheck.nvidia_smi.text import clean_lines
-from envcheck.nvidia_smi.units import compute_mode, integer, number, recovery_action, size, version, word, yes
+from envcheck.nvidia_smi.units import (
+    compute_mode,
+    integer,
+    number,
+    recovery_action,
+    size,
+    version,
+    word,
+    word_or_none,
+    yes,
+)
 
 _GPU = Regex(r"^\s*GPU\s+((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _ENTRY = Regex(r"^(\s*)(\S[^:]*?)\s*(?::\s?(.*))?$")
@@ -142,7 +152,7 @@ def _gpu(index: int, address: str, lines: list[str]) -> NvidiaGpu:
         retired_pages_pending=_pending(tree),
         recovery_action=recovery_action(get("GPU Recovery Action")),
         license=word(get("vGPU Software Licensed Product", "License Status")),
-        virtualization=word(get("Virtualization Mode")),
+        virtualization=word_or_none(get("Virtualization Mode")),
         persistence=yes(get("Persistence Mode")),
         power_draw=_first(get("Power Draw"), get("Average Power Draw"), get("Instantaneous Power Draw")),
         power_limit=_first(get("Current Power Limit"), get("Power Limit"), get("Enforced Power Limit")),

@@ -48,6 +48,11 @@ def word(cell: str | None) -> str | None:
 
 def recovery_action(cell: str | None) -> str | None:
     """What the driver asks for: "None" (nothing has to be done, unlike not known), "Reset", "Reboot"."""
+    return word_or_none(cell)
+
+
+def word_or_none(cell: str | None) -> str | None:
+    """A cell in which "None" is an answer (a virtualization mode: the bare machine) and not a lack of one."""
     text = (cell or "").strip().strip("[]").strip()
     return "None" if text.lower() == "none" else word(cell)
 

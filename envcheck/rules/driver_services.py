@@ -22,7 +22,7 @@ _MPS_WHY = {
     "goes through the daemon, and no daemon answers there: it ended and left its pipe behind, it belongs to another user, or a "
     "container sees its pipe without sharing the host's IPC.",
     "ready": "The MPS server that serves the program is down or recovers from a fault of one of its clients; a fault of one can end all.",
-    "full": "One MPS server takes a limited number of clients (16 for a GPU before Volta, 48 from Volta on) and of connections.",
+    "full": "One MPS server takes a limited number of clients (16 for a GPU before Volta, 48 or more from Volta on, by GPU) and of connections.",
     "ended": "The MPS server ended this client: another client of the same server failed, or the daemon was told to quit.",
 }
 
@@ -162,7 +162,9 @@ def vgpu_unlicensed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findin
     if "unrestricted" in state.lower() and not refused:
         severity, confidence = "note", "certain"
     else:
-        severity = "error" if failing or "(restricted)" in state.lower() else "warning"
+        # A whole GPU can say "Restricted", too: where nothing tells the kind, only a failing CUDA makes it an error.
+        told = kind or text is not None
+        severity = "error" if failing or (told and "(restricted)" in state.lower()) else "warning"
         sure = refused or (kind and "(restricted)" in state.lower())
         confidence = "certain" if sure else "likely"
     yield rule.finding(

@@ -30,8 +30,8 @@ def _names(gone: bool, release: str | None, names: str) -> dict[str, Part]:
 _PARTS: dict[str, Part] = {
     **_names(False, "1.9", "torch.inference_mode torch.nn.functional.mish"),
     **_names(False, "1.12", "torch.backends.mps"),
-    **_names(False, "2.0", "torch.compile torch.func torch.vmap torch.mps torch.set_default_device torch._dynamo torch._inductor"
-             " torch.nn.functional.scaled_dot_product_attention torch.optim.lr_scheduler.LRScheduler"),
+    **_names(False, "2.0", "torch.compile torch.func torch.mps torch.set_default_device torch._dynamo torch._inductor"
+             " torch.nn.functional.scaled_dot_product_attention torch.optim.lr_scheduler.LRScheduler torch.distributed.tensor.parallel"),
     **_names(False, "2.1", "torch.compiler torch.export torch.float8_e4m3fn torch.float8_e5m2 torch.nn.utils.parametrizations.weight_norm"),
     **_names(False, "2.2", "torch.utils._pytree.register_pytree_node torch.distributed.device_mesh torch.nn.attention"),
     **_names(False, "2.3", "torch.uint16 torch.uint32 torch.uint64 torch.amp.GradScaler torch.get_default_device torch.xpu"
@@ -157,11 +157,11 @@ def _move(facts: Facts, matrix: Matrix, library: str, part: Part, caller: str | 
     )
 
 
-_SOURCES = (
+_SOURCES: tuple[tuple[str, str | None, str], ...] = (
     ("thc", "1.11", "the headers THC/ are"),
     ("thc2", "1.11", "the headers THC/ are"),
     ("check", "1.5", "the macro AT_CHECK is"),
-    ("type", "2", "x.type() as an argument of AT_DISPATCH is"),
+    ("type", None, "x.type() as an argument of AT_DISPATCH is"),
 )
 
 
@@ -169,7 +169,7 @@ def _old_source(rule: Rule, facts: Facts, item: Symptom) -> Finding:
     version = derive.torch_version(facts)
     row = next((r for r in _SOURCES if item.details.get(r[0])), None)
     title = (
-        f"The source was written for an older torch: {row[2]} gone since torch {row[1]}"
+        f"The source was written for an older torch: {row[2]} gone" + (f" since torch {row[1]}" if row[1] else "")
         if row
         else "The source is compiled as C++14, and the headers of torch 2.1 and newer need C++17"
     )
@@ -182,7 +182,7 @@ def _old_source(rule: Rule, facts: Facts, item: Symptom) -> Finding:
         else "The extension's own setup.py asks for -std=c++14.",
         remedy=Remedy(
             text="Take a newer release (or branch) of the extension"
-            + (f", or build it with a torch before {row[1]} in an environment of its own." if row else ", or change the standard in its setup.py to c++17.")
+            + (f", or build it with {f'a torch before {row[1]}' if row[1] else 'an older torch'} in an environment of its own." if row else ", or change the standard in its setup.py to c++17.")
         ),
         confidence="likely",
         otherwise="`python -c \"import torch; print(torch.__version__)\"` in the build's environment shows which torch it is built against.",

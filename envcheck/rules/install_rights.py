@@ -41,27 +41,34 @@ def install_not_permitted(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[
     item = facts.symptom("install-denied")
     if item is None:
         return
-    held = item.details.get("code") in ("WinError 5", "WinError 32")
+    code, file = item.details.get("code") or "", item.details.get("file") or ""
+    # Python on Windows writes "[Errno 13]" as well; then the path tells where it is.
+    windows = code.startswith("WinError") or "\\" in file or file[1:2] == ":"
+    held = code == "WinError 32"
     yield rule.finding(
         "error",
-        title="A file of the old installation is in use and cannot be replaced" if held else "The installer has no right to write there",
+        title="A file of the old installation is in use and cannot be replaced"
+        if held
+        else "Windows does not let the installer write a file: it is in use, or the directory is the administrator's"
+        if windows
+        else "The installer has no right to write there",
         seen=derive.quote(item),
         why="Windows does not replace a DLL that a running Python has loaded (a notebook, a web interface, an editor); or the directory "
         "belongs to the administrator."
-        if held
+        if windows
         else "The directory belongs to root or to another user.",
         remedy=Remedy(
             text="Close every program that uses this Python, delete directories in site-packages whose names begin with ~, and install "
             "again; where Python is installed for all users, in a virtual environment."
-            if held
+            if windows
             else "Install into a virtual environment of your own, not with sudo into the system's Python.",
             commands=('tasklist /fi "imagename eq python.exe"', "py -m venv .venv")
-            if held
+            if windows
             else ("python3 -m venv .venv", ". .venv/bin/activate", remedies.pip(facts, "install", "torch")),
         ),
         confidence="likely",
         otherwise="If it stays: a virus scanner can hold the file as well."
-        if held
+        if windows
         else "`ls -ld` of the directory shows whose it is.",
         line=item.line,
     )  # fmt: skip

@@ -107,7 +107,7 @@ def miopen_failed(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Finding]
 def _database(rule: Rule, text: Symptom, status: Symptom | None) -> Finding:
     reason = (detail(text, "reason", "reason2") or "").lower()
     return rule.finding(
-        "error",
+        "warning" if status is None else "error",  # MIOpen logs the same as a warning and goes on without it
         title=f"MIOpen cannot use its database of kernels: {reason}." if reason else "",
         seen=quoted(text, f'"{status.text}"' if status is not None else None),
         why="MIOpen keeps compiled kernels and its choices in SQLite files below ~/.config/miopen and ~/.cache/miopen. A home on a network "
@@ -158,7 +158,7 @@ def _build(rule: Rule, facts: Facts, text: Symptom, status: Symptom | None) -> F
             "Empty MIOpen's caches and try again; then a newer torch with a newer ROCm. Until then: torch.backends.cudnn.enabled = False lets "
             "torch use its own kernels (it is MIOpen's switch, too)."
         )
-        commands = ("rm -r ~/.cache/miopen ~/.config/miopen",)
+        commands = () if windows else ("rm -r ~/.cache/miopen ~/.config/miopen",)
     return rule.finding(
         "error",
         title=f"MIOpen cannot compile a kernel{f': {header} is missing' if header else ''}.",

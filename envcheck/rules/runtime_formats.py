@@ -25,11 +25,21 @@ def gpu_lacks_format(rule: Rule, facts: Facts, matrix: Matrix) -> Iterator[Findi
     d = item.details
     if d.get("setup") and (facts.torch.cuda_available is False or facts.torch.cuda == ""):
         return  # transformers says it of a torch without CUDA, too
+    if d.get("fp8", "fp8e4nv") != "fp8e4nv":
+        return  # Triton's other FP8 types are of older or of AMD's GPUs: a newer NVIDIA GPU may lack them
+    variant = derive.torch_variant(facts, matrix)
+    if (variant is not None and variant.value.startswith("rocm")) or (
+        derive.has_amd_gpu(facts) and not derive.has_nvidia_gpu(facts)
+    ):
+        return  # compute capabilities are NVIDIA's
     eight = bool(d.get("fp8") or d.get("scaled"))
     gpus = derive.gpus(facts, matrix)
-    have = d.get("have") or next((g.capability for g in gpus if g.capability), None)
-    named = d.get("gpu") or next((g.name for g in gpus if g.name), None)
+    weakest = min((g for g in gpus if g.capability), key=lambda g: derive.numbers(g.capability), default=None)
+    have = d.get("have") or (weakest.capability if weakest else None)
+    named = d.get("gpu") or (weakest.name if weakest else next((g.name for g in gpus if g.name), None))
     least = d.get("least") or ("8.9" if eight else "8.0")
+    if have and derive.numbers(have) >= derive.numbers(least):
+        return  # the hardware has it: the words have another cause
     name = "FP8" if eight else "bfloat16"
     unsure = bool(d.get("setup"))
     yield rule.finding(

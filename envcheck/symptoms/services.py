@@ -156,7 +156,7 @@ _HANG = (
         ),
         r"HW Exception by GPU node-(?P<node>\d{1,3})[^\n]{0,60}reason ?: ?GPU Hang"
         r"|(?P<exception>HSA_STATUS_ERROR_EXCEPTION\b)"
-        r"|amdgpu[^\n]{0,80}(?:ring (?P<ring>[\w.]{2,24}) timeout, (?:signaled|but soft recovered)|GPU reset begin|MES failed to respond"
+        r"|amdgpu[^\n]{0,80}(?:ring (?P<ring>[\w.]{2,24}) timeout, signaled|GPU reset begin|MES failed to respond"
         r"|MES might be in unrecoverable state|(?P<bus>device lost from bus))"
         r"|(?P<intel>GPU HANG: ecode|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_DEVICE_LOST|\bxe [^\n]{0,60}Timedout job: )",
         echo_of=("gpu-memory-fault",),
