@@ -300,8 +300,8 @@ def tensorboard():
 
 def onnx():
     """The written model, run by onnxruntime on images and a batch size that the export did not see."""
-    path = os.path.join(FOLDER, "m.onnx")
     for name, words in (("relu", []), ("smooth", ["--smooth"])):
+        path = os.path.join(FOLDER, name + ".onnx")
         trained = []
         refused = refusal(
             lambda: trained.append(T.train(options("--steps", "4", "--onnx", path, *words), events.append))
@@ -321,7 +321,7 @@ def onnx():
             "reported": [e["largest_difference"] for e in events if e["stage"] == "onnx"][-1],
             "other images": float((seen - wanted).abs().max()),
             "spread": float(wanted.std()),
-            "files": len([f for f in os.listdir(FOLDER) if f.startswith("m.onnx")]),
+            "files": len([f for f in os.listdir(FOLDER) if f.startswith(name + ".onnx")]),
         }
 
 

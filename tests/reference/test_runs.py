@@ -20,7 +20,7 @@ PROGRAM = HERE / "small_train.py"
 MARK = "@envcheck@ "
 pytestmark = pytest.mark.torch
 WORDS = ["--report", "--device", "cpu", "--batch", "64", "--every-step", "--threads", "2"]
-STRICT = ["--steps", "10", "--deterministic", "--schedule", "cosine"]  # eight steps make an epoch
+STRICT = ["--steps", "18", "--deterministic", "--schedule", "cosine"]  # eight steps make an epoch
 KILLS = 3
 SEED_OF_KILLS = 20261130
 
@@ -55,22 +55,27 @@ def end(told: Events) -> tuple[str, Any]:
 
 
 def killed(
-    python: str, *words: str, at: int = 0, after: float = 0.0, env: dict[str, str] | None = None
+    python: str, *words: str, at: int = 0, later: float = 0.0, env: dict[str, str] | None = None
 ) -> tuple[Events, bool]:
-    """What a run said until SIGKILL: at the report of step `at`, else `after` seconds from its start; was it in time?"""
+    """What a run said until SIGKILL, and whether it was still at work.
+
+    Killed at the report of step `at`; without it, at a moment that is `later` times the first step's time after that step.
+    """
     there = threading.Event()
+    moments: list[float] = []
 
     def watch(line: str) -> None:
-        if line.startswith(MARK):
-            event = json.loads(line[len(MARK) :])
-            if event["stage"] == "start" if not at else event.get("step") == at and event["stage"] == "step":
+        event = json.loads(line[len(MARK) :]) if line.startswith(MARK) else {"stage": ""}
+        if event["stage"] in ("start", "step"):
+            moments.append(time.monotonic())
+            if event["step"] == at if at else len(moments) == 2:
                 there.set()
 
     child = Running([python, PROGRAM, *WORDS, *words], on_line=watch, env=env or environment())
     while not there.wait(0.1):
         if child.poll() or time.monotonic() - child.begun > 300:
             assert there.wait(2.0), child.wait(0.0).stderr[-3000:]  # its last words may still be on the way
-    time.sleep(after)
+    time.sleep(later * (moments[1] - moments[0]))
     in_time = not child.poll()
     child.kill()
     ended = child.wait(10)
@@ -89,22 +94,8 @@ def same_bits_after(unbroken: Events, *parts: Events) -> None:
 
 
 @pytest.fixture(scope="module")
-def timed(python_with_torch: str) -> tuple[Events, float]:
-    """An unbroken run, and its seconds from the first report of the trainer to the last."""
-    moments: list[float] = []
-
-    def watch(line: str) -> None:
-        if line.startswith(MARK) and json.loads(line[len(MARK) :])["stage"] in ("start", "done"):
-            moments.append(time.monotonic())
-
-    done = Running([python_with_torch, PROGRAM, *WORDS, *STRICT], on_line=watch, env=environment()).wait(600)
-    assert done.ok, done.stderr[-3000:]
-    return events(done.stdout), moments[1] - moments[0]
-
-
-@pytest.fixture(scope="module")
-def unbroken(timed: tuple[Events, float]) -> Events:
-    return timed[0]
+def unbroken(python_with_torch: str) -> Events:
+    return train(python_with_torch, *STRICT)
 
 
 @pytest.mark.xdist_group("reference in memory")  # one worker, so that what they share is made once
@@ -129,17 +120,14 @@ def test_two_processes_are_one_in_two_parts(python_with_torch: str, tmp_path: Pa
 
 
 @pytest.mark.xdist_group("reference in memory")
-def test_killed_at_any_moment_again_and_again(
-    python_with_torch: str, timed: tuple[Events, float], tmp_path: Path
-) -> None:
+def test_killed_at_any_moment_again_and_again(python_with_torch: str, unbroken: Events, tmp_path: Path) -> None:
     """Moments by the clock and not by the step: within a step, an evaluation, the writing of a checkpoint."""
-    unbroken, seconds = timed
     moments = random.Random(SEED_OF_KILLS)
     words = [*STRICT, "--checkpoint", str(tmp_path / "c.pt"), "--checkpoint-every", "1"]
     parts, in_time = [], 0
     for number in range(KILLS):
         resume = ["--resume"] if number else []
-        told, alive = killed(python_with_torch, *words, *resume, after=moments.uniform(0.0, 0.3) * seconds)
+        told, alive = killed(python_with_torch, *words, *resume, later=moments.uniform(0.0, 4.0))
         parts.append(told)
         in_time += alive
     assert in_time == KILLS
