@@ -14,6 +14,7 @@ import pytest
 from envcheck.captured.normalise import decode, is_text, lines
 from envcheck.cli.diagnose import examine
 from envcheck.findings import to_json
+from tests.pace import within
 
 ROUNDS = int(os.environ.get("ENVCHECK_FUZZ", "1500"))
 """Mutated inputs; the full measure is 22,000 (ENVCHECK_FUZZ=22000)."""
@@ -148,13 +149,18 @@ def test_ten_megabytes_of_log_take_under_three_seconds() -> None:
     error = '\nTraceback (most recent call last):\n  File "train.py", line 9, in <module>\nRuntimeError: mat1 and mat2 shapes cannot be multiplied (1x2 and 6x64)\n'
     text = training_log(10_000_000) + error
     examine([("warm.txt", "PyTorch version: 2.8.0")])
-    started = time.process_time()
-    report = examine([("train.log", text)])
-    spent = time.process_time() - started
-    assert report.primary is not None
-    assert report.primary.rule == "shape-mismatch"
-    assert report.primary.line == text.count("\n")
-    assert spent < 3, f"took {spent:.2f} s of processor time"
+    reports = []
+
+    def work() -> float:
+        started = time.process_time()
+        reports.append(examine([("train.log", text)]))
+        return time.process_time() - started
+
+    quick, spent = within(3, work)
+    assert reports[0].primary is not None
+    assert reports[0].primary.rule == "shape-mismatch"
+    assert reports[0].primary.line == text.count("\n")
+    assert quick, f"took {spent:.2f} s of processor time"
 
 
 @pytest.mark.parametrize(

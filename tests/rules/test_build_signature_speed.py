@@ -11,6 +11,7 @@ import pytest
 from envcheck.symptoms import build, install, library
 from envcheck.symptoms.base import Signature
 from envcheck.symptoms.engine import recognise
+from tests.pace import search_within, within
 
 LINE = 4500
 """Characters of one line that the engine hands to a pattern at most."""
@@ -53,9 +54,7 @@ def windows(signature: Signature) -> list[str]:
 def test_adversarial_lines_cost_little(signature: Signature) -> None:
     pattern = re.compile(signature.pattern, re.IGNORECASE | re.MULTILINE)
     for window in windows(signature):
-        start = time.process_time()
-        pattern.search(window)
-        assert time.process_time() - start < LIMIT, window[:120]
+        assert search_within(LIMIT, pattern, window), window[:120]
 
 
 @pytest.mark.parametrize("signature", SIGNATURES)
@@ -69,6 +68,10 @@ def test_needles_are_lower_case_literals_that_say_something(signature: Signature
 def test_a_large_log_of_tracebacks_is_read_in_a_moment() -> None:
     block = f'{TRACEBACK}\n    import torch\nINFO step 12 loss 0.113 torch triton torchaudio\n2024-01-01 killed nothing, not found\n'
     text = block * 12_000  # about 2 MB
-    start = time.process_time()
-    recognise(text, source="log")
-    assert time.process_time() - start < 4.0
+
+    def work() -> float:
+        start = time.process_time()
+        recognise(text, source="log")
+        return time.process_time() - start
+
+    assert within(4.0, work)[0]
