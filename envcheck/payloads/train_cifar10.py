@@ -6,7 +6,7 @@
     torchrun --nproc_per_node 2 train_cifar10.py --ddp  two processes, each half of every batch
 
 Needs torch 1.13 or newer, numpy for --data, torchvision for --loader; for CUDA (NVIDIA and ROCm), MPS, XPU and the CPU.
-The practices that matter are marked with "why:".
+The practices that matter are marked with "why:". Read as far as "Checks and export"; the rest stands around it.
 """
 import argparse
 import contextlib
@@ -212,7 +212,7 @@ class LoaderBatches:
             try:
                 images = need("torchvision.datasets", "--loader", "torchvision").CIFAR10(options.data, train=True)
             except RuntimeError:  # the files that are trained on were read already
-                raise Refused("%s/cifar-10-batches-py/batches.meta: missing or changed; --loader wants it" % options.data)
+                raise Refused("%s: batches.meta is missing or changed; --loader wants it" % options.data)
         else:
             images = [(t.ToPILImage()(image), int(label)) for image, label in zip(*data)]
         self.plan = []  # the batches of the epoch that comes: the loader reads this list anew in each pass
@@ -233,14 +233,6 @@ class LoaderBatches:
         for images, labels in self.loader:
             images = images.to(self.device, non_blocking=True).contiguous(memory_format=self.format)
             yield images, labels.to(self.device, non_blocking=True)
-
-
-def need(module, option, packages):
-    """Imports what only one option needs."""
-    try:
-        return importlib.import_module(module)
-    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision of another torch
-        raise Refused("%s needs more packages (%s): pip install %s" % (option, error, packages))
 
 
 # -- Model -------------------------------------------------------------------------------------------------------------
@@ -457,53 +449,6 @@ def load_checkpoint(path, trainer):
     trainer.losses = list(state["losses"].to(trainer.device))
 
 
-# -- Checks before a long run ------------------------------------------------------------------------------------------
-
-EXPECTED = {"cifar10": (MEAN, STD), "made": ((0.503, 0.501, 0.495), (0.219, 0.220, 0.222))}  # mean and std by channel
-
-
-def check_data(kind, train, test):
-    """Refuses data of a wrong shape, range, balance or colour; returns what was measured."""
-    told = {}
-    for name, (images, labels) in (("train", train), ("test", test)):
-        wanted = (len(labels), 3, SIZE, SIZE)
-        if images.dtype != torch.uint8 or images.shape != wanted:
-            seen = "%s %s" % (images.dtype, tuple(images.shape))
-            raise Refused("%s set: images are %s, expected uint8 %s" % (name, seen, wanted))
-        counts = torch.bincount(labels, minlength=10).tolist()
-        if len(counts) != 10 or min(counts) < 0.05 * len(labels) or max(counts) > 0.2 * len(labels):
-            raise Refused("%s set: the classes 0 to 9 should have about the same number of images: %s" % (name, counts))
-        told[name] = {"images": len(images), "per_class": counts}
-        for what, wanted in zip(("mean", "std"), EXPECTED[kind]):
-            seen = [round(float(getattr(images[:, c].float(), what)()) / 255, 4) for c in range(3)]
-            if any(abs(a - b) > 0.02 for a, b in zip(seen, wanted)):
-                raise Refused("%s set: %s by channel is %s, expected %s" % (name, what, seen, wanted))
-            told[name][what] = seen
-    return told
-
-
-def self_check(options, device, batches, steps=60, size=32):
-    """Learns one batch by heart and looks at the gradients of the first step; refuses to go on where that fails.
-
-    why: a model that cannot learn 32 images by heart has a bug, and no epoch of training will tell you where.
-    """
-    plain = dict(vars(options), schedule="constant", warmup=0, accumulate=1, clip=0.0, ddp=False, compile=False)
-    trainer = Trainer(argparse.Namespace(**plain), device, steps)
-    images, labels = batches.test(torch.arange(size))
-    norms = {}
-    for _ in range(steps):
-        loss = float(trainer.train_step(images, labels)[0])
-        for name, p in trainer.model.named_parameters():
-            norms.setdefault(name, None if p.grad is None else float(p.grad.norm()))
-    if not loss < 0.1:
-        raise Refused("self-check: %d steps on the same %d images end at loss %s, not near 0" % (steps, size, loss))
-    for name, norm in norms.items():  # None tells of a cut graph, 0 of a dead one
-        bias_before_norm = name.startswith("conv") and name.endswith("bias")  # its gradient is 0 up to rounding
-        if norm is None or not norm < 1e3 or (norm < 1e-7 and not bias_before_norm):
-            raise Refused("self-check: the gradient of %s has norm %s" % (name, norm))
-    return {"loss": loss, "gradient_norms": norms}
-
-
 # -- Run ---------------------------------------------------------------------------------------------------------------
 
 def pick_device(name):
@@ -571,6 +516,8 @@ def train(options, say):
     board = None
     if options.tensorboard and not trainer.rank:
         board = need("torch.utils.tensorboard", "--tensorboard", "tensorboard").SummaryWriter(options.tensorboard)
+    for name in ("onnx", "onnxscript", "onnxruntime") if options.onnx else ():  # now, not when all is trained
+        need(name, "--onnx", "onnx onnxscript onnxruntime")
     if options.resume:
         load_checkpoint(options.checkpoint, trainer)
     elif options.checkpoint_every:
@@ -600,10 +547,56 @@ def train(options, say):
     return trainer
 
 
+# -- Checks and export -------------------------------------------------------------------------------------------------
+
+EXPECTED = {"cifar10": (MEAN, STD), "made": ((0.503, 0.501, 0.495), (0.219, 0.220, 0.222))}  # mean and std by channel
+
+
+def check_data(kind, train, test):
+    """Refuses data of a wrong shape, range, balance or colour; returns what was measured."""
+    told = {}
+    for name, (images, labels) in (("train", train), ("test", test)):
+        wanted = (len(labels), 3, SIZE, SIZE)
+        if images.dtype != torch.uint8 or images.shape != wanted:
+            seen = "%s %s" % (images.dtype, tuple(images.shape))
+            raise Refused("%s set: images are %s, expected uint8 %s" % (name, seen, wanted))
+        counts = torch.bincount(labels, minlength=10).tolist()
+        if len(counts) != 10 or min(counts) < 0.05 * len(labels) or max(counts) > 0.2 * len(labels):
+            raise Refused("%s set: the classes 0 to 9 should have about the same number of images: %s" % (name, counts))
+        told[name] = {"images": len(images), "per_class": counts}
+        for what, wanted in zip(("mean", "std"), EXPECTED[kind]):
+            seen = [round(float(getattr(images[:, c].float(), what)()) / 255, 4) for c in range(3)]
+            if any(abs(a - b) > 0.02 for a, b in zip(seen, wanted)):
+                raise Refused("%s set: %s by channel is %s, expected %s" % (name, what, seen, wanted))
+            told[name][what] = seen
+    return told
+
+
+def self_check(options, device, batches, steps=60, size=32):
+    """Learns one batch by heart and looks at the gradients of the first step; refuses to go on where that fails.
+
+    why: a model that cannot learn 32 images by heart has a bug, and no epoch of training will tell you where.
+    """
+    plain = dict(vars(options), schedule="constant", warmup=0, accumulate=1, clip=0.0, ddp=False, compile=False)
+    trainer = Trainer(argparse.Namespace(**plain), device, steps)
+    images, labels = batches.test(torch.arange(size))
+    norms = {}
+    for _ in range(steps):
+        loss = float(trainer.train_step(images, labels)[0])
+        for name, p in trainer.model.named_parameters():
+            norms.setdefault(name, None if p.grad is None else float("%.3g" % p.grad.norm()))
+    if not loss < 0.1:
+        raise Refused("self-check: %d steps on the same %d images end at loss %s, not near 0" % (steps, size, loss))
+    for name, norm in norms.items():  # None tells of a cut graph, 0 of a dead one
+        bias_before_norm = name.startswith("conv") and name.endswith("bias")  # its gradient is 0 up to rounding
+        if norm is None or not norm < 1e3 or (norm < 1e-7 and not bias_before_norm):
+            raise Refused("self-check: the gradient of %s has norm %s" % (name, norm))
+    return {"loss": loss, "gradient_norms": norms}
+
+
 def export_onnx(model, batches, path):
     """Writes the model for any batch size; returns how far its outputs, by onnxruntime, are from torch's at most."""
-    for name in ("onnx", "onnxruntime"):
-        runtime = need(name, "--onnx", "onnx onnxscript onnxruntime")
+    runtime = importlib.import_module("onnxruntime")
     copy = SimpleCNN(smooth=model.smooth).eval()  # the trained one stays where and as it is
     copy.load_state_dict({name: value.detach().cpu() for name, value in model.state_dict().items()})
     images = batches.test(torch.arange(16))[0].cpu().float().contiguous()
@@ -614,6 +607,14 @@ def export_onnx(model, batches, path):
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     output = torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
     return float((output - copy(images)).detach().abs().max())
+
+
+def need(module, option, packages):
+    """Imports what only one option needs."""
+    try:
+        return importlib.import_module(module)
+    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision of another torch
+        raise Refused("%s needs more packages (%s): pip install %s" % (option, error, packages))
 
 
 # -- Command line ------------------------------------------------------------------------------------------------------

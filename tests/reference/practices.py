@@ -302,11 +302,12 @@ def onnx():
     """The written model, run by onnxruntime on images and a batch size that the export did not see."""
     for name, words in (("relu", []), ("smooth", ["--smooth"])):
         path = os.path.join(FOLDER, name + ".onnx")
-        trained = []
+        trained, before = [], len(events)
         refused = refusal(
             lambda: trained.append(T.train(options("--steps", "4", "--onnx", path, *words), events.append))
         )
-        told["onnx"] = {**told.get("onnx", {}), "refused": refused}
+        stages = [e["stage"] for e in events[before:]]
+        told["onnx"] = {**told.get("onnx", {}), "refused": refused, "stages": stages}
         if not trained:
             return
         import onnxruntime

@@ -167,7 +167,9 @@ def test_tensorboard_reads_back_the_curves_of_the_run(told: dict[str, Any]) -> N
 def test_onnx_gives_the_same_logits_for_any_batch_size(told: dict[str, Any], model: str) -> None:
     if told["onnx"]["refused"]:
         assert "pip install onnx" in told["onnx"]["refused"]
+        assert "epoch" not in told["onnx"]["stages"]  # before the training, not after it
         pytest.skip("onnx, onnxscript or onnxruntime is not installed beside torch: only the refusal was seen")
+    assert told["onnx"]["stages"][-2:] == ["onnx", "done"]
     seen = told["onnx"][model]
     assert seen["spread"] > 0.01  # a model that says something
     assert seen["files"] == 1  # the weights are in it
