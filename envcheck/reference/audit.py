@@ -64,9 +64,7 @@ def operations(python: Path, device: str, on_progress: Callable[[str], None] | N
     )
     machine = answer.stage("machine")
     if machine is None:
-        raise TargetError(
-            answer.problem() or f"{python}: torch did not answer ({answer.kind}): {(answer.outcome.error or '')[-300:]}"
-        )
+        raise TargetError(answer.problem() or f"{python}: torch did not answer ({answer.kind}): {answer.last_words()}")
     machine = {**machine, "autotuning": (answer.stage("autotuning") or {}).get("autotuning", {})}
     keys = ("operation", "status", "text", "differs_when_off")
     rows: list[dict[str, Any]] = [{k: s.get(k) for k in keys} for s in answer.stages if "operation" in s]

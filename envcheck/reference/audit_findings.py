@@ -10,6 +10,7 @@ from envcheck.reference.audit import Audit
 from envcheck.reference.experiments import Experiments, Result
 from envcheck.reference.program import Compared
 from envcheck.reference.settings import UNUSUAL, loose_now
+from envcheck.reference.words import ONE_BY_ONE, failed, remedy_for
 
 AREA = "reproducibility"
 
@@ -35,23 +36,12 @@ def _controls(found: Experiments, device: str) -> list[Finding]:
                     title=f"With every setting strict two runs of a short training give other bits ({result.loose})",
                     seen=f"{device}: {result.text}" + _detail(result),
                     why="What a loose setting changes cannot be told from what changes by itself: no other experiment of this audit can be judged.",
-                    remedy=Remedy(
-                        text="Another process on the device, a driver or an unsound memory may be the cause: run again with nothing else on the device.",
-                        commands=("envcheck reference", "envcheck smoke --level 2"),
-                    ),
+                    remedy=remedy_for("repeat", "strict"),
                 )
             )
         elif result.status == "failed":
             made.append(
-                Finding(
-                    rule="reference-failed",
-                    severity="error",
-                    area="runtime",
-                    title=f"A short training did not come to its end ({result.loose})",
-                    seen=f"{device}: {result.text}",
-                    why="Nothing can be said about what was not measured.",
-                    remedy=Remedy(text="See what torch itself says about it.", commands=("envcheck doctor",)),
-                )
+                failed(f"A short training did not come to its end ({result.loose})", f"{device}: {result.text}")
             )
     return made
 
@@ -101,14 +91,11 @@ def _operations(rows: list[dict[str, Any]], device: str) -> list[Finding]:
             )
         )
     made += [
-        Finding(
-            rule="reference-failed",
-            severity="error",
-            area="runtime",
-            title=f"The process ended while it tried {row['operation']}",
-            seen=f"{device}: {row['text']}",
-            why="The operations after it were not tried, and a training that uses it ends as well.",
-            remedy=Remedy(text="See which operation fails by itself.", commands=("envcheck smoke --level 2",)),
+        failed(
+            f"The process ended while it tried {row['operation']}",
+            f"{device}: {row['text']}",
+            "The operations after it were not tried, and a training that uses it ends as well.",
+            ONE_BY_ONE,
         )
         for row in rows
         if row["status"] == "crashed"

@@ -349,8 +349,7 @@ def _refused(error: str) -> bool:
 def _run(answer: Answer, name: str) -> Run:
     stage = answer.stage(name)
     if stage is None:
-        said = (answer.outcome.error or answer.kind).strip().splitlines()
-        return Run(error=f"{answer.kind}: {said[-1][:300] if said else 'no answer'}")
+        return Run(error=f"{answer.kind}: {answer.last_words()}")
     return Run(error=str(stage["error"])) if "error" in stage else Run(parse(stage["rows"]))
 
 

@@ -13,7 +13,7 @@ from envcheck.reference.measure import Measured
 from envcheck.reference.precision import judge_precision
 from envcheck.reference.rates import judge_rates
 from envcheck.reference.result import judge_result
-from envcheck.reference.words import FOR_KIND, remedy_for, settings_that_break_repeats
+from envcheck.reference.words import FOR_KIND, ONE_BY_ONE, failed, remedy_for, settings_that_break_repeats
 from envcheck.target import Answer
 
 
@@ -95,26 +95,19 @@ def _with_cause(finding: Finding, cause: str) -> Finding:
 
 def _failed(what: str, answer: Answer) -> Finding:
     during = f" during {answer.during}" if answer.during else ""
-    return Finding(
-        rule="reference-failed",
-        severity="error",
-        area="runtime",
-        title=f"{what} did not come to an end: {answer.kind}{during}",
-        seen=answer.last_words() if answer.last_words() != answer.kind else f"exit code {answer.outcome.exit_code}",
-        why="Nothing can be said about what was not measured.",
-        remedy=Remedy(text="See what torch itself says about it.", commands=("envcheck doctor",)),
+    said = answer.last_words()
+    return failed(
+        f"{what} did not come to an end: {answer.kind}{during}",
+        said if said != answer.kind else f"exit code {answer.outcome.exit_code}",
     )
 
 
 def _raised(name: str, stage: dict[str, Any]) -> Finding:
-    return Finding(
-        rule="reference-failed",
-        severity="error",
-        area="runtime",
-        title=f"{name} raised an error",
-        seen=f"{stage['error']} ({stage.get('traceback', ['?'])[-1]})",
-        why="This build of torch cannot do the training step of a small CNN.",
-        remedy=Remedy(text="See which operation fails by itself.", commands=("envcheck smoke --level 2",)),
+    return failed(
+        f"{name} raised an error",
+        f"{stage['error']} ({stage.get('traceback', ['?'])[-1]})",
+        "This build of torch cannot do the training step of a small CNN.",
+        ONE_BY_ONE,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -247,7 +246,7 @@ def _train(measured: Measured, preset: Preset, on_event: OnEvent | None) -> None
     words += ["--seed", str(options.seed), "--device", options.device]
     words += ["--data", str(options.data)] if options.data is not None else []
     words += ["--threads", str(options.threads)] if options.threads else []
-    env = {**os.environ, **_environment(options)}
+    env = _environment(options)
     answer = run_payload(
         options.python, TRAIN, words, timeout=preset.limit, limit=preset.limit, env=env, on_stage=on_event
     )

@@ -228,8 +228,7 @@ def _why(answer: Answer, trace: Trace, limit: float) -> str:
         return f"was ended after {limit:.0f} s, in which it made {trace.steps or 'no'} optimizer steps"
     if answer.kind == "crashed":
         return f"crashed ({answer.outcome.signal})"
-    said = (answer.outcome.error or answer.stderr() or answer.noise or answer.kind).strip().splitlines()
-    last = said[-1][:300] if said else ""
+    last = answer.last_words()
     if answer.outcome.exit_code is None:
         return f"could not be started: {last}"
     hint = " (it reads from the terminal; under audit its input is empty)" if last.startswith("EOFError") else ""

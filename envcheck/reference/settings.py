@@ -91,7 +91,7 @@ def loose_now(machine: dict[str, Any], experiment: str) -> bool | None:
         "cudnn-benchmark": values.get("backends.cudnn.benchmark") is True,
         "tf32": True in (values.get("backends.cuda.matmul.allow_tf32"), values.get("backends.cudnn.allow_tf32")),
         "autotune": bool(
-            machine.get("autotuning", {}).get("max_autotune") or variables.get("TORCHINDUCTOR_MAX_AUTOTUNE")
+            machine.get("autotuning", {}).get("max_autotune") or variables.get("TORCHINDUCTOR_MAX_AUTOTUNE") == "1"
         ),
     }
     return known.get(experiment)

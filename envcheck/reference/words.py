@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.findings import Remedy
+from envcheck.findings import Finding, Remedy
+from envcheck.reference.settings import loose_now
 
 FOR_KIND = {
     "memory": "reference-memory",
@@ -65,18 +66,32 @@ def remedy_for(kind: str, cause: str) -> Remedy:
     return _REMEDIES.get(kind, _REMEDIES["trajectory"])
 
 
+def failed(title: str, seen: str, why: str = "", remedy: Remedy | None = None) -> Finding:
+    """What was to be measured did not come to an end."""
+    return Finding(
+        rule="reference-failed",
+        severity="error",
+        area="runtime",
+        title=title,
+        seen=seen,
+        why=why or "Nothing can be said about what was not measured.",
+        remedy=remedy or Remedy(text="See what torch itself says about it.", commands=("envcheck doctor",)),
+    )
+
+
+ONE_BY_ONE = Remedy(text="See which operation fails by itself.", commands=("envcheck smoke --level 2",))
+
+
+_BREAK_REPEATS = {
+    "cudnn-benchmark": "cudnn.benchmark is on: it picks algorithms by timing",
+    "deterministic-algorithms": "deterministic algorithms are off",
+    "autotune": "torch.compile picks kernels by timing (max_autotune)",
+}
+
+
 def settings_that_break_repeats(machine: dict[str, Any]) -> list[str]:
     """Settings of this machine that are known to change bits from run to run."""
-    settings, variables = machine.get("settings", {}), machine.get("variables", {})
-    told = []
-    if settings.get("backends.cudnn.benchmark"):
-        told.append("cudnn.benchmark is on: it picks algorithms by timing")
-    if (
-        machine.get("cuda")
-        and machine.get("device", "").startswith("cuda")
-        and not settings.get("are_deterministic_algorithms_enabled")
-    ):
-        told.append("deterministic algorithms are off")
-    if variables.get("TORCHINDUCTOR_MAX_AUTOTUNE"):
-        told.append("TORCHINDUCTOR_MAX_AUTOTUNE picks kernels by timing")
-    return told
+    told = {name: text for name, text in _BREAK_REPEATS.items() if loose_now(machine, name)}
+    if not str(machine.get("device", "")).startswith("cuda") or not machine.get("cuda"):
+        told.pop("deterministic-algorithms", None)  # off by default everywhere, and without effect on a CPU
+    return list(told.values())

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envcheck.errors import MatrixError
+from envcheck.facts import Outcome
 from envcheck.reference import Measured, Options, compare, document, judge, load_golden
 from envcheck.reference.judge import first_difference
 from envcheck.reference.precision import classify
+from envcheck.reference.words import settings_that_break_repeats
+from envcheck.target import Answer
 
 
 def step(number: int, **changes: Any) -> dict[str, Any]:
@@ -201,3 +205,28 @@ def test_without_float64_low_precision_is_not_made_the_cause_of_what_was_named(h
     first, *rest = judge(healthy, load_golden()).findings
     assert first.rule == "reference-backward"
     assert {f.consequence_of for f in rest} == {"reference-backward"}
+
+
+def test_the_training_gets_the_childs_environment_and_nothing_that_was_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS' launcher variable makes a venv's Python believe that it is another one."""
+    module = sys.modules["envcheck.reference.measure"]  # the package has a function of that name
+    seen: list[dict[str, str]] = []
+
+    def run_payload(*_: Any, env: dict[str, str], **__: Any) -> Answer:
+        seen.append(env)
+        return Answer("python", "answered", Outcome(status="ok"))
+
+    monkeypatch.setenv("__PYVENV_LAUNCHER__", "/somewhere/python3")
+    monkeypatch.setattr(module, "run_payload", run_payload)
+    module._train(Measured(Options(python=Path("python"))), module.PRESETS["quick"], None)
+    assert seen
+    assert "__PYVENV_LAUNCHER__" not in seen[0]
+
+
+def test_only_a_switch_that_is_on_is_blamed_for_other_bits() -> None:
+    machine = {"device": "cuda:0", "cuda": "13.0", "settings": {}, "variables": {"TORCHINDUCTOR_MAX_AUTOTUNE": "0"}}
+    assert settings_that_break_repeats(machine) == []
+    machine["variables"] = {"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
+    machine["settings"] = {"are_deterministic_algorithms_enabled": False, "backends.cudnn.benchmark": True}
+    assert len(settings_that_break_repeats(machine)) == 3
+    assert len(settings_that_break_repeats({**machine, "device": "cpu"})) == 2
